@@ -6,6 +6,7 @@ calls a function of the module is therefore a step after the steps of that funct
 
 Values are bytes. A real number is one of 253 levels between the smallest and the largest of its
 tensor, and the three bytes left over say what is not finite. Whole numbers and booleans are exact.
+A few real numbers are written out, because a reader compares those with the text beside them.
 """
 
 import math
@@ -31,8 +32,10 @@ from pylit.shapes.tracer import (
 
 #: The most elements of a tensor that is recorded, and the most steps of a run.
 MAX_ELEMENTS, MAX_STEPS = 60_000, 1_000
-#: In place of the number of a tensor that is too large.
-TOO_LARGE = -1
+#: In place of the number of a tensor: it is too large, or its elements are not real numbers.
+TOO_LARGE, NOT_REAL = -1, -2
+#: The most real numbers that are written out.
+FEW = 48
 #: The highest level of a finite number; one more is −∞, two are ∞, three are not a number.
 LEVELS = 252
 #: How far the sum of a row of weights may be from one.
@@ -89,8 +92,7 @@ class Recorder(Tracer):
             self._running[frame] = _Frame("lambda")
         elif function and self._frames[frame].call is not None:
             self._running[frame] = _Frame(function.qualname)
-            node = function.node
-            self._step(frame, "call", node.lineno, node.body[0].lineno - 1)
+            self._step(frame, "call", function.node.lineno)
 
     def _line(self, frame: FrameType, watched: Watched) -> None:
         before = watched.pending
@@ -118,20 +120,24 @@ class Recorder(Tracer):
             elif loops[-1].turns:  # It has looked for another turn, and there was none.
                 _end(loops.pop())
                 return
-        self._step(frame, "line", statement.first, statement.last)
+        self._step(frame, "line", statement.first)
 
     def _return(self, frame: FrameType, watched: Watched, result: Any) -> None:
         before, statement = len(self.steps), watched.pending
         super()._return(frame, watched, result)
-        if frame in self._frames or frame not in self._running:
+        if frame not in self._running:
             return
+        yields = frame in self._frames
         if frame.f_code.co_name == "<lambda>":
-            first = frame.f_code.co_firstlineno
-            self._step(frame, "return", first, first)
-        elif len(self.steps) > before and statement is not None and statement.returns:
+            self._step(frame, "return", frame.f_code.co_firstlineno)
+        elif len(self.steps) > before and statement and (statement.returns or yields):
             step = self.steps[-1]
-            step["event"] = "return"
+            step["event"] = "yield" if yields else "return"
             step["values"] += self._made
+        if yields:
+            # It has its step. When the generator goes on, it has only what it then binds.
+            watched.pending = statement if statement and statement.targets else None
+            return
         for loop in self._running.pop(frame).loops:
             _end(loop)
 
@@ -139,21 +145,20 @@ class Recorder(Tracer):
         statement = watched.pending
         if statement is not None and frame in self._running:
             self._made = []
-            self._step(frame, "line", statement.first, statement.last)
+            self._step(frame, "line", statement.first)
         super()._raised(frame, watched)
 
     def _keep(self, line: int, kind: str, name: str, value: Any) -> Value:
         for path, tensor in _tensors(value, 0):
-            if (number := self._number(tensor)) is not None:
-                self._made.append((line, kind, name, path, number))
+            self._made.append((line, kind, name, path, self._number(tensor)))
         return super()._keep(line, kind, name, value)
 
-    def _step(self, frame: FrameType, event: str, first: int, last: int) -> None:
+    def _step(self, frame: FrameType, event: str, line: int) -> None:
         if len(self.steps) == MAX_STEPS:
             message = f"the replay has more than {MAX_STEPS} steps; give it a shorter text"
             raise ValueError(message)
         running = self._running[frame]
-        loops = [loop for loop in running.loops if loop.has(first)]
+        loops = [loop for loop in running.loops if loop.has(line)]
         for loop in loops:
             loop.entries.append([_target(loop.statement), loop.turns, 0])
         before = {}
@@ -164,8 +169,7 @@ class Recorder(Tracer):
             running.tensors[key] = number
         self.steps.append(
             {
-                "line": first,
-                "last": max(first, last),
+                "line": line,
                 "event": event,
                 "stack": self._stack(frame),
                 "loop": [loop.entries[-1] for loop in loops],
@@ -195,13 +199,13 @@ class Recorder(Tracer):
             frame = frame.f_back
         return names
 
-    def _number(self, tensor: Any) -> int | None:
-        """The number of a tensor among those recorded; None if its elements are not numbers."""
+    def _number(self, tensor: Any) -> int:
+        """The number of a tensor among those recorded."""
         if math.prod(tensor.shape) > MAX_ELEMENTS:
             return TOO_LARGE
         packed = pack(tensor)
         if packed is None:
-            return None
+            return NOT_REAL
         number = self._numbers.setdefault(repr(packed), len(self.tensors))
         if number == len(self.tensors):
             self.tensors.append(packed)
@@ -250,11 +254,17 @@ def pack(tensor: Any) -> dict[str, Any] | None:
         return None
     finite = [value for value in values if math.isfinite(value)]
     low, high = min(finite, default=0.0), max(finite, default=0.0)
+    packed = {"shape": shape, "kind": "real", "low": low, "high": high}
+    if finite and low >= 0 and high <= 1:
+        axes = [axis for axis in range(len(shape)) if _adds_up(values, shape, axis)]
+        # Queries come before keys, so that the last one is the axis of a softmax.
+        packed |= {"kind": "weights", "one": axes[-1]} if axes else {}
     # Steps are taken of the halves, for the difference of two numbers may be infinite.
     span = high / 2 - low / 2
-    data = bytes(_level(value, low, span) for value in values)
-    name = "weights" if finite and low >= 0 and high <= 1 and _adds_up(values, shape) else "real"
-    return {"shape": shape, "kind": name, "low": low, "high": high, "data": _text(data)}
+    if len(values) <= FEW:
+        places = 2 - math.floor(math.log10(span / LEVELS)) if span > 1e-300 else 340
+        return packed | {"data": [round(v, places) if math.isfinite(v) else v for v in values]}
+    return packed | {"data": _text(bytes(_level(value, low, span) for value in values))}
 
 
 def _level(value: float, low: float, span: float) -> int:
@@ -267,12 +277,14 @@ def _text(data: bytes) -> str:
     return b64encode(data).decode("ascii")
 
 
-def _adds_up(values: Sequence[float], shape: Sequence[int]) -> bool:
-    """Whether the numbers along some axis sum to one, or to nothing where all is hidden."""
-    return any(
-        size > 1 and all(min(abs(s), abs(s - 1)) < _ROUNDING for s in _sums(values, shape, axis))
-        for axis, size in enumerate(shape)
-    ) and any(values)
+def _adds_up(values: Sequence[float], shape: Sequence[int], axis: int) -> bool:
+    """Whether the numbers along an axis sum to one, or to nothing where all is hidden."""
+    return (
+        # Of more terms all might be nearer to zero than to the first level.
+        1 < shape[axis] <= 2 * LEVELS
+        and any(values)
+        and all(min(abs(s), abs(s - 1)) < _ROUNDING for s in _sums(values, shape, axis))
+    )
 
 
 def _sums(values: Sequence[float], shape: Sequence[int], axis: int) -> Iterator[float]:

@@ -23,14 +23,14 @@ import ast
 import inspect
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pylit.diagnostics import Diagnostic, Report
 from pylit.prose import parser
 from pylit.shapes.names import Parts
-from pylit.shapes.recorder import TOO_LARGE
+from pylit.shapes.plan import Plan, read_plan
 from pylit.shapes.tracer import Key
 
 #: A stop: code, which of the steps with it, and the note.
@@ -84,18 +84,22 @@ def replay_script(
     replay: Replay,
     answer: Mapping[str, Any],
     now: Mapping[int, int],
-    forms: Mapping[Key, Sequence[Parts]],
-    source: Sequence[str],
+    forms: Sequence[Mapping[Key, Sequence[Parts]]],
+    text: str,
 ) -> tuple[str, list[str]]:
-    """The script of a replay, and what is wrong with its stops.
+    """The script of a replay, and what is wrong with it.
 
     Args:
         replay: What its function declares.
         answer: What `pylit.shapes.recorder` recorded.
         now: The lines at the time of the run, and the present ones.
-        forms: What traced shapes call the axes of the names of each line.
-        source: The lines of the module.
+        forms: What each trace calls the axes of the names of each line.
+        text: The module.
     """
+    problems = list(_unusable(answer["texts"]))
+    if problems:
+        return "", problems
+    plan, source = read_plan(text), text.split("\n")
     texts = {axis: [str(token) for token in tokens] for axis, tokens in answer["texts"].items()}
     tensors: list[dict[str, Any]] = [dict(one) for one in answer["tensors"]]
     steps = []
@@ -104,15 +108,14 @@ def replay_script(
         for line, kind, name, path, number in step["values"]:
             shown = ".".join(filter(None, (name or "returns", path)))
             values.append([shown, number])
-            if number != TOO_LARGE and not any(tensors[number].get("axes", ())):
-                letters = _letters(forms.get((now.get(line, 0), kind, name), ()), path)
-                axes = letters if len(letters) == len(tensors[number]["shape"]) else ()
-                tensors[number] |= _axes(tensors[number]["shape"], axes, texts)
+            if number >= 0 and not any(tensors[number].get("axes", ())):
+                key, shape = (now.get(line, 0), kind, name), tensors[number]["shape"]
+                found = [form for one in forms for form in one.get(key, ())]
+                tensors[number] |= _axes(shape, _letters(found, path, shape, texts), texts)
         first = now[step["line"]]
-        last = max(now[n] for n in range(step["line"], step["last"] + 1) if n in now)
+        last = _last(step, first, plan, source)
         steps.append({**step, "line": first, "last": last, "values": values})
     stops: list[tuple[int, str]] = []
-    problems = []
     for code, turn, note in replay.stops:
         places = [i for i, step in enumerate(steps) if _contains(step, code, source)]
         if len(places) < turn:
@@ -137,30 +140,75 @@ def _contains(step: Mapping[str, Any], code: str, source: Sequence[str]) -> bool
     return step["event"] != "call" and code in lines
 
 
-def _letters(forms: Sequence[Parts], path: str) -> list[str]:
-    """The letters of the axes of a tensor, as its chip has them."""
-    for form in forms:
-        for place, shape, _ in form:
-            if place == path and shape.endswith("]"):
-                return shape.rpartition("[")[2][:-1].split(", ")
-    return []
+def _unusable(texts: Any) -> Iterator[str]:
+    """What is wrong with the texts that a replay yields."""
+    if not isinstance(texts, Mapping):
+        yield f"yields {texts!r}, and not the texts along its axes, such as {{'T': list(text)}}"
+        return
+    for axis, tokens in texts.items():
+        if not isinstance(tokens, str | list):
+            yield f"yields {tokens!r} for the axis `{axis}`, and not a list of its tokens"
+
+
+def _last(step: Mapping[str, Any], first: int, plan: Plan, source: Sequence[str]) -> int:
+    """The last line of a statement, or of a signature."""
+    if step["event"] != "call":
+        # A lambda is a part of a statement.
+        return first if step["stack"][-1] == "lambda" else plan.statements[first].last
+    node = next(one.node for one in plan.functions.values() if one.node.lineno == first)
+    last = max(first, node.body[0].lineno - 1)
+    while last > first and source[last - 1].strip()[:1] in ("", "#"):
+        last -= 1
+    return last
+
+
+def _letters(
+    forms: Iterable[Parts], path: str, shape: Sequence[int], texts: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """The letters of the axes of a tensor, as a chip has them: those that suit its texts best."""
+    found = [
+        written.rpartition("[")[2][:-1].split(", ")
+        for form in forms
+        for place, written, _ in form
+        if place == path and written.endswith("]")
+    ]
+
+    def suits(letters: Sequence[str]) -> int:
+        pairs = zip(map(_axis, letters), shape, strict=True)
+        known = [(size, len(texts[name])) for name, size in pairs if name in texts]
+        return sum(2 * (size == length) - (size > length) for size, length in known)
+
+    fitting = [letters for letters in found if len(letters) == len(shape)]
+    return max(fitting, key=suits, default=[""] * len(shape))
+
+
+def _axis(letter: str) -> str:
+    """An axis that grows is as long as its last length: ``1…T``."""
+    name = letter.rpartition("…")[2]
+    return name if name.isidentifier() else ""
 
 
 def _axes(
     shape: Sequence[int], letters: Sequence[str], texts: Mapping[str, Sequence[str]]
 ) -> dict[str, list[str]]:
-    """The letter of each axis, and the text that stands along it."""
-    # An axis that grows is as long as its last length: ``1…T``.
-    names = [name.rpartition("…")[2] for name in letters or [""] * len(shape)]
+    """The letter of each axis, and the text that stands along it.
+
+    An axis without a letter has that of the text that is as long as it is.
+    """
+    names = [_axis(letter) for letter in letters]
     along = [next(_texts(*pair, texts), "") for pair in zip(names, shape, strict=True)]
-    return {"axes": [name if name.isidentifier() else "" for name in names], "along": along}
+    pairs = zip(names, along, strict=True)
+    axes = [name or (text if len(text) == 1 else "") for name, text in pairs]
+    return {"axes": axes, "along": along}
 
 
 def _texts(name: str, size: int, texts: Mapping[str, Sequence[str]]) -> Iterator[str]:
     """The texts that may stand along an axis, the likeliest first."""
     if size <= len(texts.get(name, ())) and size > 1:
         yield name
-    yield from (text for text, tokens in texts.items() if size == len(tokens))
+    # One that is called by a letter belongs to another axis.
+    fitting = (text for text, tokens in texts.items() if size == len(tokens))
+    yield from (text for text in fitting if not name or len(text) > 1)
 
 
 def _html(text: str) -> str:

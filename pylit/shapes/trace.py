@@ -231,8 +231,8 @@ class ShapeRuns(Runs):
         plan = read_plan(module.source.text)
         faults, script = list(check(module, plan, traced, self._axes)), ""
         for task, answer, now in recorded:
-            replay, source = self._replays[task.owner], module.source.text.split("\n")
-            script, problems = replay_script(replay, answer, now, forms_of(traced), source)
+            replay, forms = self._replays[task.owner], [forms_of([one]) for one in traced]
+            script, problems = replay_script(replay, answer, now, forms, module.source.text)
             place = self._place(task), task.line, 1, "replay"
             faults += [Diagnostic(*place, problem) for problem in problems]
         return replace(

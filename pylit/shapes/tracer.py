@@ -44,10 +44,13 @@ MISSING = object()
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether it has sizes and a kind of number; a class that describes such does not count."""
+    """Whether it has sizes and a kind of number; a class that describes such does not count.
+
+    A nested tensor has no sizes.
+    """
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
-        return True
+        return not value.is_nested
     return type(value).__name__ == "ndarray" and hasattr(value, "shape")
 
 

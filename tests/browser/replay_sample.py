@@ -48,8 +48,8 @@ def packed(tensor: Tensor, axes: str, weights: bool = False) -> dict[str, Any]:
         for value in values
     ]
     data = base64.b64encode(bytes(levels)).decode()
-    kind = "weights" if weights else "real"
-    return found | {"kind": kind, "low": low, "high": high, "data": data}
+    kind = {"kind": "weights", "one": 1} if weights else {"kind": "real"}
+    return found | kind | {"low": low, "high": high, "data": data}
 
 
 def line_of(code: str, until: str = "") -> dict[str, int]:
@@ -102,7 +102,14 @@ def write_sample(site: Path, folder: Path) -> Sample:
             "event": "line",
             "stack": ["PrepareForMultiHeadAttention.__init__"],
             "loop": [["t", 3, 8], ["layer", 2, 0]],
-            "values": [["odd", 7], ["scale", 8], ["tokens", 9], ["cache", 10], ["huge", -1]],
+            "values": [
+                ["odd", 7],
+                ["scale", 8],
+                ["tokens", 9],
+                ["cache", 10],
+                ["huge", -1],
+                ["phase", -2],
+            ],
         },
         line_of("self.heads, self.d_k") | {**inner, "values": [["features", 11], ["table", 12]]},
     ]

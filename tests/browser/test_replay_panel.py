@@ -1,8 +1,10 @@
 """Replays: a run of the code, step by step, with its tensors, in a panel loaded on demand."""
 
+import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -91,16 +93,30 @@ def test_without_scripts_there_is_no_button(sample: Sample, visit: Callable[...,
     assert page.locator(".c samp [role=button]").count() == 0
 
 
-def test_one_that_does_not_load_gets_a_sentence(sample: Sample, visit: Callable[..., Visit]):
-    window = visit(sample.page.as_uri())
+@contextmanager
+def edited(sample: Sample, edit: Callable[[str], str | None]) -> Iterator[None]:
+    """The script of the replay as something else, or away."""
     data = sample.page.with_name("sample.js")
-    away = data.rename(data.with_name("away.js"))
+    text = data.read_text("utf-8")
+    changed = edit(text)
+    data.unlink() if changed is None else data.write_text(changed, "utf-8")
     try:
-        window.page.locator(".replay-start").click()
-        expect(window.page.get_by_role("alert")).to_contain_text("did not load")
+        yield
     finally:
-        away.rename(data)
-    window.faults = [fault for fault in window.faults if "Failed to load" not in fault]
+        data.write_text(text, "utf-8")
+
+
+@pytest.mark.parametrize("edit", [lambda _: None, lambda text: text[:999]], ids=["gone", "cut"])
+def test_one_that_does_not_load_gets_a_sentence(
+    edit: Callable[[str], str | None], sample: Sample, visit: Callable[..., Visit]
+):
+    window = visit(sample.page.as_uri())
+    with edited(sample, edit):
+        window.page.locator(".c samp i").nth(9).click()
+        expect(window.page.get_by_role("alert")).to_contain_text("did not load")
+        expect(window.page.get_by_role("alert")).to_be_in_viewport()
+    expected = ("Failed to load", "Unexpected end", "Invalid or unexpected token")
+    window.faults = [one for one in window.faults if not any(text in one for text in expected)]
 
 
 @pytest.mark.parametrize(("width", "theme"), [(390, "dark"), (1440, "light")])
@@ -134,7 +150,7 @@ def test_where_it_is_in_words(play: Callable[..., Visit]):
     go(page, 6)
     expect(where).to_have_text("attend returns to forward")
     go(page, 7)
-    expect(where).to_have_text("__init__t, 3 of 8layer, 2")
+    expect(where).to_have_text("__init__t: iteration 3 of 8layer: iteration 2")
 
 
 def test_everything_by_keyboard(sample: Sample, play: Callable[..., Visit]):
@@ -277,6 +293,47 @@ def test_what_is_not_finite_too_large_empty_or_one_number(play: Callable[..., Vi
     expect(block(page, "tokens").locator("thead th")).to_have_text(KEYS)
     expect(block(page, "cache")).to_contain_text("no elements")
     expect(block(page, "huge")).to_contain_text("60,000 elements")
+    expect(block(page, "phase")).to_contain_text("not real numbers")
+
+
+def test_tokens_are_text_and_their_labels_are_short(sample: Sample, visit: Callable[..., Visit]):
+    token = "<b>bold</b> " * 9
+    page = visit(sample.page.as_uri()).page
+    tokens = json.dumps(QUERIES, ensure_ascii=False)
+    with edited(sample, lambda text: text.replace(tokens, json.dumps([token] * 5))):
+        page.locator(".replay-start").click()
+        page.locator("#replay").wait_for()
+    rows = block(page, "query").locator("figure").first.locator(".rows span")
+    expect(rows).to_have_text(["<b>bold</b>…"] * 5)
+    box = block(page, "query").locator(".rows").first.bounding_box()
+    assert box and box["width"] < 90
+    block(page, "query").locator(".maps").focus()
+    expect(block(page, "query").locator("output")).to_contain_text(token.replace(" ", "␣"))
+
+
+@pytest.mark.parametrize("colours", ["none", "active"])
+def test_maps_have_colours_in_forced_ones_too(colours: str, play: Callable[..., Visit]):
+    page = play(forced_colors=colours).page
+    seen = block(page, "query").locator("canvas").first.evaluate(COLOURS)
+    assert len({colour for cell in seen for colour in cell}) > 4
+
+
+def test_the_line_stays_in_sight_until_the_reader_scrolls(play: Callable[..., Visit]):
+    """Sections get their heights when they are laid out, and that may be later."""
+    page = play().page
+    grow = """document.documentElement.style.overflowAnchor = "none";
+      document.querySelector("main").prepend(Object.assign(document.createElement("p"),
+        { style: "height: 40rem" }))"""
+    page.evaluate(grow)
+    page.wait_for_function(f"({MARKED})().every(([, seen]) => seen)")
+    page.mouse.move(400, 200)
+    page.mouse.wheel(0, 3000)
+    page.wait_for_function(f"({MARKED})().every(([, seen]) => !seen)")
+    page.evaluate(grow)
+    page.wait_for_timeout(200)
+    assert not any(seen for _, seen in page.evaluate(MARKED))
+    page.get_by_role("button", name="Show the line").or_(page.locator("#replay .line")).click()
+    page.wait_for_function(f"({MARKED})().every(([, seen]) => seen)")
 
 
 def test_hatching_tells_infinities_and_nan_from_values_and_from_each_other(

@@ -100,12 +100,13 @@ def faults(
 def unpack(packed):
     """The values of a tensor, as the panel reads them."""
     shape, data = packed["shape"], packed["data"]
-    if packed["kind"] == "int":
-        return torch.tensor(data).reshape(shape)
+    if isinstance(data, list):
+        dtype = torch.int64 if packed["kind"] == "int" else torch.float64
+        return torch.tensor(data, dtype=dtype).reshape(shape)
     values = list(b64decode(data))
     if packed["kind"] == "bool":
         return torch.tensor(values).bool().reshape(shape)
     odd = {LEVELS + 1: -math.inf, LEVELS + 2: math.inf, LEVELS + 3: math.nan}
     low, high = packed["low"], packed["high"]
-    reals = [odd.get(n, low + (high - low) * n / LEVELS) for n in values]
+    reals = [odd.get(n, low + (high / LEVELS - low / LEVELS) * n) for n in values]
     return torch.tensor(reals, dtype=torch.float64).reshape(shape)

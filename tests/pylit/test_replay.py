@@ -16,7 +16,15 @@ from site_tools import build, count, faults, make_site, succeed
 
 from pylit.diagnostics import Report
 from pylit.shapes.plan import read_plan
-from pylit.shapes.recorder import LEVELS, MAX_ELEMENTS, TOO_LARGE, Recorder, pack
+from pylit.shapes.recorder import (
+    FEW,
+    LEVELS,
+    MAX_ELEMENTS,
+    NOT_REAL,
+    TOO_LARGE,
+    Recorder,
+    pack,
+)
 from pylit.shapes.replay import read_replay
 
 
@@ -36,7 +44,7 @@ def record(code, call):
         step["code"] = lines[step["line"] - 1].strip()
         step["values"] = {
             ".".join(filter(None, (name or "returns", path))): number
-            if number == TOO_LARGE
+            if number < 0
             else unpack(found["tensors"][number]).tolist()
             for _, _, name, path, number in step["values"]
         }
@@ -78,7 +86,6 @@ def test_each_line_that_ran_is_a_step_after_what_it_called():
         ["work", "double"],
         ["work", "double"],
     ]
-    assert (steps[4]["line"], steps[4]["last"]) == (13, 15)
 
 
 def test_loops_say_which_turn_of_how_many():
@@ -211,6 +218,7 @@ def test_values_within_values_and_none_too_large():
             several = [x, (x + 1, "text")]
             large = torch.zeros({MAX_ELEMENTS + 1})
             odd = torch.tensor([1j])
+            nested = torch.nested.as_nested_tensor([x], layout=torch.jagged)
             return pair
         """,
         "work(torch.tensor([3]))",
@@ -219,18 +227,44 @@ def test_values_within_values_and_none_too_large():
     assert values["pair = Pair(x, -x)"] == {"pair.keys": [3], "pair.values": [-3]}
     assert values['several = [x, (x + 1, "text")]'] == {"several.0": [3], "several.1.0": [4]}
     assert [*values.values()][3] == {"large": TOO_LARGE}
-    assert values["odd = torch.tensor([1j])"] == {}
+    assert values["odd = torch.tensor([1j])"] == {"odd": NOT_REAL}
+    assert values["nested = torch.nested.as_nested_tensor([x], layout=torch.jagged)"] == {}
     assert values["return pair"] == {"returns.keys": [3], "returns.values": [-3]}
 
 
-@given(st.lists(st.floats(width=32), min_size=1, max_size=20))
-def test_numbers_are_right_to_half_a_level(numbers):
+def test_a_generator_has_a_step_for_each_value_that_it_yields():
+    steps = record(
+        """
+        def rows(x):
+            for row in x:
+                sent = yield row
+
+
+        def work(x):
+            for row in rows(x):
+                y = row + 1
+            return y
+        """,
+        "work(torch.tensor([[1], [2]]))",
+    )
+    turn = ["for row in x:", "sent = yield row", "for row in rows(x):", "y = row + 1"]
+    codes = [step["code"] for step in steps if step["event"] != "call"]
+    assert codes == [*turn, "sent = yield row", *turn, "sent = yield row", "return y"]
+    yielded = [step for step in steps if step["event"] == "yield"]
+    assert [step["values"] for step in yielded] == [{"returns": [1]}, {"returns": [2]}]
+    assert [step["stack"] for step in yielded] == [["work", "rows"]] * 2
+
+
+@given(st.lists(st.floats(width=32), min_size=1, max_size=20), st.booleans())
+def test_numbers_are_right_to_half_a_level(numbers, are_many):
+    numbers *= 1 + FEW * are_many
     packed = pack(torch.tensor(numbers))
     found, exact = unpack(packed), torch.tensor(numbers, dtype=torch.float64)
     finite = exact.isfinite()
     assert found.isnan().equal(exact.isnan())
     assert found[~finite & ~exact.isnan()].equal(exact[~finite & ~exact.isnan()])
-    half = (packed["high"] - packed["low"]) / LEVELS / 2
+    assert isinstance(packed["data"], str) == are_many
+    half = (packed["high"] - packed["low"]) / LEVELS / (2 if are_many else 100)
     assert ((found - exact)[finite].abs() <= half * (1 + 1e-9) + 1e-300).all()
 
 
@@ -238,11 +272,13 @@ def test_kinds():
     assert pack(torch.tensor(True))["kind"] == "bool"
     assert pack(torch.tensor([[2**40, -3]]))["data"] == [2**40, -3]
     weights = torch.rand(3, 5, 2).softmax(1)
-    assert pack(weights)["kind"] == "weights"
+    assert pack(weights)["kind"] == "weights" and pack(weights)["one"] == 1
+    # All of so many may be nearer to zero than to the first level.
+    assert pack(torch.full((2, 1000), 1 / 1000))["kind"] == "real"
     assert pack(weights.masked_fill(torch.arange(3)[:, None, None] == 1, 0.0))["kind"] == "weights"
     assert pack(weights + 0.01)["kind"] == "real" == pack(torch.zeros(3, 5))["kind"]
     assert pack(torch.empty(2, device="meta")) is None
-    assert pack(torch.empty(0, 3))["data"] == ""
+    assert pack(torch.empty(0, 3))["data"] == []
 
 
 WORK = '''\
@@ -340,6 +376,45 @@ def test_an_edited_note_records_nothing_and_moves_the_steps(
     assert "Now twice as large." in replay(tmp_path)["stops"][0]["note"]
 
 
+def test_axes_have_the_letters_that_suit_the_texts(tmp_path: Path):
+    """A function that was traced with S and with T rows is replayed with those of T."""
+    work = """
+    import numpy as np
+
+
+    def total(x):
+        kept = np.full(
+            (2, 5),
+            1.5,
+        )
+        return x
+    """
+    runs = """
+    import numpy as np
+
+    from pkg.work import total
+
+
+    def trace_total(S, T, C):
+        for rows in (S, T):
+            total(np.ones((rows, C)))
+
+
+    def replay_total():
+        \"\"\"Two words\"\"\"
+        yield {"S": ["a", "b", "c"], "T": ["two", "words"], "H": "12345"}
+        total(np.zeros((2, 3)))
+    """
+    files = {"pkg/work.py": dedent(work), "docs_src/traces/pkg/work.py": dedent(runs)}
+    succeed(make_site(tmp_path, SITE | files))
+    data = replay(tmp_path)
+    by_name = {name: data["tensors"][i] for step in data["steps"] for name, i in step["values"]}
+    assert (by_name["returns"]["axes"], by_name["returns"]["along"]) == (["T", "C"], ["T", ""])
+    assert (by_name["kept"]["axes"], by_name["kept"]["along"]) == (["T", "H"], ["T", "H"])
+    # To the last parenthesis.
+    assert [(step["line"], step["last"]) for step in data["steps"]] == [(5, 5), (6, 9), (10, 10)]
+
+
 def test_memory_that_was_never_written_is_not_a_number(tmp_path: Path):
     code = """
     import torch
@@ -369,6 +444,8 @@ def test_memory_that_was_never_written_is_not_a_number(tmp_path: Path):
         ("    yield {", "    print({", 10, "must `yield` once"),
         ("def replay_total()", "def replay_total(T)", 10, "takes no arguments"),
         ("def trace_total(T, C)", "def replay_first()", 10, "one replay, .*`replay_first`"),
+        ('{"T": ["two", "words"]}', "[]", 10, r"yields \[\], and not the texts"),
+        ('["two", "words"]', "2", 10, "yields 2 for the axis `T`, and not a list"),
         ("    yield {", "    raise ValueError('no text')\n    yield {", 19, "no text"),
     ],
 )

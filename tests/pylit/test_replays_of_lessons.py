@@ -11,7 +11,6 @@ from types import SimpleNamespace
 import pytest
 import torch
 from shape_tools import unpack
-from torch.nn.modules.module import register_module_forward_hook
 
 from labml_nn import kernels
 from pylit.shapes.lines import Axes
@@ -28,20 +27,6 @@ LESSONS = {
     "models": "transformers/models.py",
     "positional_encoding": "transformers/positional_encoding.py",
 }
-
-
-class Keeping(Recorder):
-    """A recorder that keeps the tensors themselves."""
-
-    def __init__(self, plan, is_source):
-        super().__init__(plan, is_source)
-        self.kept = {}
-
-    def _number(self, tensor):
-        number = super()._number(tensor)
-        if number is not None:
-            self.kept.setdefault(number, tensor.detach().clone())
-        return number
 
 
 @cache
@@ -76,17 +61,17 @@ def play(lesson, tracer):
 
 @cache
 def recorded(lesson):
-    """The replay as a page gets it, and the tensors by their numbers."""
+    """The replay as a page gets it."""
     _, replay, path = traces(lesson)
     text = path.read_text(encoding="utf-8")
-    recorder = Keeping(read_plan(text), lambda name: name == str(path))
+    recorder = Recorder(read_plan(text), lambda name: name == str(path))
     answer = {"texts": play(lesson, recorder), **recorder.recorded()}
     lines = text.split("\n")
     now = {line: line for line in range(1, len(lines) + 1)}
-    script, problems = replay_script(replay, json.loads(json.dumps(answer)), now, {}, lines)
+    script, problems = replay_script(replay, json.loads(json.dumps(answer)), now, [], text)
     assert not problems
     data = json.loads(script.removeprefix("pylitReplay(").removesuffix(");\n"))
-    return SimpleNamespace(**data, kept=recorder.kept, path=path)
+    return SimpleNamespace(**data, path=path)
 
 
 def stop(lesson, number):
@@ -96,49 +81,69 @@ def stop(lesson, number):
     return {name: unpack(data.tensors[n]) for name, n in step["values"]}
 
 
-@pytest.mark.parametrize("lesson", LESSONS)
-def test_each_value_is_right_to_half_a_level(lesson):
-    data = recorded(lesson)
-    assert len(data.kept) == len(data.tensors) > 10
-    for number, packed in enumerate(data.tensors):
-        shown, exact = unpack(packed), data.kept[number].double()
-        assert shown.shape == exact.shape
-        step = (packed["high"] - packed["low"]) / LEVELS if "low" in packed else 0
-        finite = exact.isfinite()
-        torch.testing.assert_close(shown[~finite].double(), exact[~finite], equal_nan=True)
-        errors = (shown.double() - exact)[finite].abs()
-        assert (errors <= step / 2 * (1 + 1e-9) + 1e-12).all()
-        assert len(packed["data"]) < 60_000
+class Comparison:
+    """Another run, under another tracer: each step is held beside the live tensors."""
+
+    def __init__(self, lesson):
+        self.data = recorded(lesson)
+        self.plan = read_plan(self.data.path.read_text(encoding="utf-8"))
+        self.running, self.position, self.compared = {}, 0, set()
+        play(lesson, self)
+
+    def __call__(self, frame, event, result):
+        code = frame.f_code
+        if code.co_filename != str(self.data.path) or code.co_name in ("<listcomp>", "<genexpr>"):
+            return None
+        is_lambda = code.co_name == "<lambda>"
+        if event == "call" and not is_lambda:
+            function = self.plan.functions[code.co_firstlineno]
+            self.compare(function.node.lineno, frame.f_locals)
+        elif event == "line" and not is_lambda:
+            statement = self.plan.statements.get(frame.f_lineno)
+            if statement is not self.running.get(frame):
+                self.finish(frame)
+                self.running[frame] = statement
+        elif event == "return" and is_lambda:
+            self.compare(code.co_firstlineno, {**frame.f_locals, "returns": result})
+        elif event == "return":
+            self.finish(frame, returns=result)
+        return self
+
+    def finish(self, frame, **result):
+        if statement := self.running.pop(frame, None):
+            self.compare(statement.first, {**frame.f_locals, **result})
+
+    def compare(self, line, names):
+        """With the next step, if that is at this line: the end of a loop has none."""
+        steps = self.data.steps[self.position : self.position + 1]
+        for step in steps if steps and steps[0]["line"] == line else ():
+            self.position += 1
+            for name, number in step["values"]:
+                self.compared.add(number)
+                packed, exact = self.data.tensors[number], found(names, name).detach().double()
+                shown = unpack(packed).double()
+                level = (packed["high"] - packed["low"]) / LEVELS if "low" in packed else 0
+                finite = exact.isfinite()
+                assert shown.shape == exact.shape
+                torch.testing.assert_close(shown[~finite], exact[~finite], equal_nan=True)
+                errors = (shown - exact)[finite].abs()
+                assert (errors <= level / 2 * (1 + 1e-9) + 1e-12).all(), (line, name)
+
+
+def found(names, path):
+    """What a path such as ``returns.1.keys`` is."""
+    first, *others = path.split(".")
+    value = names[first]
+    for part in others:
+        value = value[int(part)] if part.isdigit() else getattr(value, part)
+    return value
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
-def test_what_modules_return_is_in_the_replay_in_order(lesson):
-    """In a run without a recorder."""
-    data = recorded(lesson)
-    module = {"elman": "recurrent.elman", "feedback": "transformers.feedback"}
-    name = f"labml_nn.{module.get(lesson, f'transformers.{lesson}')}"
-    returned, started = [], []
-
-    def keep(called, _, result):
-        if type(called).__module__ == name and started:
-            parts = result if isinstance(result, tuple) else (result,)
-            returned.append([part.detach().double() for part in parts])
-
-    handle = register_module_forward_hook(keep)
-    try:
-        play(lesson, lambda *_: started.append(1))
-    finally:
-        handle.remove()
-    shown = [
-        [unpack(data.tensors[number]).double() for _, number in step["values"]]
-        for step in data.steps
-        if step["event"] == "return" and step["stack"][-1].endswith(".forward")
-    ]
-    assert len(shown) == len(returned)
-    for ours, theirs in zip(shown, returned, strict=True):
-        for one, other in zip(ours, theirs, strict=False):
-            step = (other.max() - other.min()).item() / LEVELS
-            torch.testing.assert_close(one, other, rtol=0, atol=step / 2 + 1e-6)
+def test_each_value_of_each_step_is_that_of_another_run_to_half_a_level(lesson):
+    comparison = Comparison(lesson)
+    assert comparison.position == len(comparison.data.steps)
+    assert comparison.compared == set(range(len(comparison.data.tensors)))
 
 
 @pytest.mark.parametrize("lesson", LESSONS)

@@ -99,5 +99,5 @@ def replay_layer():
     mask = subsequent_mask(len(target))
     transformer.decode(transformer.encode(source, None), None, target, mask)
     hook.remove()
-    yield {"T": ["start", *answer], "S": list(question)}
+    yield {"T": ["start", *answer], "S": list(question), "H": list("1234")}
     layer(**given)

@@ -49,6 +49,6 @@ def replay_table():
     tokens = torch.tensor([letters.index(letter) for letter in text])[:, None]
     embed = model.transformer.tgt_embed
     x = embed.tokens(tokens) * embed.d_model**0.5
-    yield {"T": text.split(), "letters": list(text)}
+    yield {"T": text.split(), "letters": list(text), "hands": ["fast", "slow"]}
     positions.get_positional_encoding(4, 3)
     embed.positions(x)

@@ -16,8 +16,9 @@ if (replay) {
   root.dataset.replay = "";
   addEventListener("click", ({ target }) => {
     const from = target.closest?.(".replay-start, .c samp");
-    if (from) load("replay.js").then(() => window.pylit.replay(from)).catch(
-      () => { replay.outerHTML = '<p role="alert">The replay did not load. Reload the page to try again.</p>'; },
-    );
+    if (from) load("replay.js").then(() => window.pylit.replay(from)).catch(() => {
+      replay.outerHTML = '<p role="alert">The replay did not load. Reload the page to try again.</p>';
+      find("[role=alert]").scrollIntoView({ block: "nearest" });
+    });
   });
 }

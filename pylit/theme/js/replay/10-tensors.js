@@ -4,9 +4,9 @@ const WORDS = { H: "head", L: "layer" };
 const NO_AXIS = { size: 1, stride: 0, letter: "", tokens: ["value"] };
 
 // A value is one byte: 253 levels from the lowest finite one to the highest, then what is not finite.
-// Integers come as they are.
-const levelOf = ({ low = 0, high = 0 }) => (high - low) / 252;
-const valuesOf = (tensor) => (tensor.values ??= tensor.kind === "int"
+// Integers and a few real numbers come as they are.
+const levelOf = ({ low = 0, high = 0 }) => high / 252 - low / 252;
+const valuesOf = (tensor) => (tensor.values ??= Array.isArray(tensor.data)
   ? tensor.data
   : Float64Array.from(atob(tensor.data), (letter) => {
     const level = letter.charCodeAt(0);
@@ -27,17 +27,22 @@ const numberText = (value, decimals) => {
 };
 const valueText = (tensor, value) =>
   tensor.kind === "bool" ? (value ? "True" : "False") : numberText(value, decimalsOf(tensor));
-// Each of `count` terms is rounded to a level, so a sum has fewer decimals: those that the rounding
-// leaves right, within two standard deviations.
-const sumText = ({ tensor }, sum, count) => {
-  const unsure = levelOf(tensor) * Math.sqrt(count / 3);
+// Each term is rounded to a level, so a sum has fewer decimals: those that the rounding leaves right,
+// within two standard deviations. Weights sum to one over one axis, or to zero where all of them are
+// masked: the recorder has looked at the exact ones.
+const sumText = ({ tensor }, sum, axis) => {
+  if (axis.at === tensor.one) return sum > 0 ? "1.00" : "0.00";
+  const unsure = Array.isArray(tensor.data) ? 0 : levelOf(tensor) * Math.sqrt(axis.size / 3);
   return numberText(sum, unsure ? Math.max(Math.floor(-Math.log10(2 * unsure)), 0) : decimalsOf(tensor));
 };
 
-// A place on an axis: as a label, “O”, and in words, “T 4 “O””, “head 2”.
+// A place on an axis: as a label, “O”, which is short, and in words, “T 4 “O””, “head 2”.
+const LONGEST = 12;
 const visible = (token) => token.replaceAll(" ", "␣").replaceAll("\n", "↵");
 const labelOf = ({ letter, tokens }, i) => {
-  if (tokens?.[i] !== undefined) return visible(tokens[i]);
+  const token = tokens?.[i] ?? "";
+  if (token.length > LONGEST) return `${visible(token.slice(0, LONGEST - 1))}…`;
+  if (token) return visible(token);
   return `${WORDS[letter] ? i + 1 : i}`;
 };
 const placeText = ({ at, letter, tokens }, i) => {
@@ -87,25 +92,13 @@ const sumOver = (axis, { rows, columns, at }, m, r, c) => {
   for (let i = 0; i < axis.size; i++) sum += term(i);
   return sum;
 };
-// The axes that sums can go over, and the one over which weights sum to one, or to zero where all of
-// them are masked.
+// The axes that sums can go over.
 const summable = ({ all, over }) => all.filter((axis) => axis.size > 1 && (over.length < 2 || !over.includes(axis)));
-const axisOfOne = (view) => summable(view).toReversed().find((axis) => {
-  const { rows, columns, count, over } = view;
-  const sizes = [over.includes(axis) || count, axis === rows || rows.size, axis === columns || columns.size];
-  const [maps, lines, cells] = sizes.map(Number);
-  const rounding = (levelOf(view.tensor) * axis.size) / 2 + 1e-6;
-  for (let i = 0; i < maps * lines * cells; i++) {
-    const sum = sumOver(axis, view, Math.floor(i / (lines * cells)), Math.floor(i / cells) % lines, i % cells);
-    if (sum !== 0 && !(Math.abs(sum - 1) <= rounding)) return false;
-  }
-  return true;
-});
 // All maps in one. What were weights or truths are counts then, of one colour.
 const total = (axis, view) => {
   const at = (_, r, c) => sumOver(axis, view, 0, r, c);
   const kind = view.tensor.kind === "real" ? "real" : "weights";
-  return { ...view, at, tensor: { ...view.tensor, kind }, title: () => `sum over axis ${axis.at}` };
+  return { ...view, at, tensor: { ...view.tensor, kind, one: undefined }, title: () => `sum over axis ${axis.at}` };
 };
 
 // The indices at which two tensors of one shape differ by more than what rounding explains.

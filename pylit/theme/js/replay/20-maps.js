@@ -15,12 +15,14 @@ const list = (length, make) => Array.from({ length }, (_, i) => make(i));
 const INKS = { ground: "page", positive: "link", negative: "bad", weight: "shape", line: "line", edge: "text" };
 let inks;
 const readInks = (element) => {
+  // In forced colours all of them would be one. Pictures keep theirs, as they do elsewhere.
+  element.style.forcedColorAdjust = "none";
   const resolve = (name) => {
     element.style.color = `var(--${name})`;
     return getComputedStyle(element).color.match(/[\d.]+/g).slice(0, 3).map(Number);
   };
   inks = Object.fromEntries(Object.entries(INKS).map(([ink, name]) => [ink, resolve(name)]));
-  element.style.color = "";
+  element.style.color = element.style.forcedColorAdjust = "";
 };
 const css = (rgb) => `rgb(${rgb.map(Math.round)})`;
 const mix = (ink, share) => inks.ground.map((part, i) => part + (ink[i] - part) * share);
@@ -128,7 +130,7 @@ const drawMap = (view, m, look, summed) => {
     el("div", { className: "cells" }, paint(view, m, look), el("i")));
   map.style.setProperty("--wide", `${look.wide}px`);
   map.style.setProperty("--high", `${look.high}px`);
-  const sum = (i) => sumText(view, sumOver(summed, view, m, i, i), summed.size);
+  const sum = (i) => sumText(view, sumOver(summed, view, m, i, i), summed);
   const sums = (className, { size }) =>
     map.append(el("div", { className: `sums ${className}` }, ...list(size, (i) => el("span", {}, sum(i)))));
   if (summed === columns && look.high >= 10) sums("beside", rows);
@@ -142,7 +144,9 @@ const FEW = 48;
 const sizeOf = ({ rows, columns }, count, room, beside) => {
   const fits = (maps) => Math.floor((room.width / maps - beside) / columns.size);
   if (rows.size * columns.size * count <= FEW && fits(1) >= 52) return { wide: 52, high: 24, hasValues: true };
-  let high = Math.min(Math.max(Math.floor(room.height / rows.size), 4), 18);
+  // Every token of a text of a line or two can be read.
+  const low = rows.tokens && rows.size <= 24 ? 10 : 4;
+  let high = Math.min(Math.max(Math.floor(room.height / rows.size), low), 18);
   const least = columns.tokens ? Math.min(high, 8) : 4;
   const maps = list(count, (i) => count - i).find((maps) => fits(maps) >= least) ?? 1;
   const wide = Math.min(Math.max(fits(maps), 3), rows.size === 1 ? 26 : high);

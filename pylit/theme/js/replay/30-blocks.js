@@ -11,6 +11,11 @@ const MOVES = {
   PageUp: [-1, 0, 0],
   PageDown: [1, 0, 0],
 };
+// In place of a tensor.
+const REASONS = {
+  "-1": "It has more than 60,000 elements, too many to show.",
+  "-2": "Its elements are not real numbers, or not all of them are stored, so it is not shown.",
+};
 const HATCHES = ["rising", "falling", "crossed"];
 
 const button = (content, onclick, properties = {}) => el("button", { type: "button", onclick, ...properties }, content);
@@ -40,7 +45,7 @@ const numberTable = (view, name, { m, r }, summed) => {
   const end = Math.min(start + most, rows.size);
   const head = (scope, text) => el("th", { scope }, text);
   const value = (row, c) => el("td", {}, valueText(tensor, view.at(m, row, c)));
-  const sum = (row, c) => el("td", {}, sumText(view, sumOver(summed, view, m, row, c), summed.size));
+  const sum = (row, c) => el("td", {}, sumText(view, sumOver(summed, view, m, row, c), summed));
   const heads = list(columns.size, (c) => head("col", labelOf(columns, c)));
   const lines = list(end - start, (i) =>
     el("tr", {}, head("row", labelOf(rows, start + i)), ...list(columns.size, (c) => value(start + i, c))));
@@ -59,7 +64,7 @@ const tensorBlock = (name, tensor, before, texts, room) => {
   const title = el("h3", {}, el("b", {}, name));
   const block = el("section", { className: "tensor", "data-name": name }, title);
   const note = (text) => { block.append(el("p", {}, text)); return block };
-  if (!tensor) return note("With more than 60,000 elements it is too large to show.");
+  if (REASONS[tensor]) return note(REASONS[tensor]);
   const { shape, axes } = tensor;
   title.append(` [${shape.map((size, i) => axes[i] || size).join(", ")}]`, el("small", {}, shape.join(" × ")));
   if (shape.includes(0)) return note("It has no elements yet.");
@@ -82,7 +87,7 @@ const tensorBlock = (name, tensor, before, texts, room) => {
     const words = [view.title(m)];
     for (const [axis, i] of [[view.rows, r], [view.columns, c]]) if (axis.size > 1) words.push(placeText(axis, i));
     if (view.tensor === tensor && changed?.has(index)) words.push(`was ${valueText(before, valuesOf(before)[index])}`);
-    if (summed) words.push(`sum over axis ${summed.at}: ${sumText(view, sumOver(summed, view, m, r, c), summed.size)}`);
+    if (summed) words.push(`sum over axis ${summed.at}: ${sumText(view, sumOver(summed, view, m, r, c), summed)}`);
     const indices = view.all.map(({ size, stride }) => Math.floor(index / stride) % size);
     const value = valueText(view.tensor, view.at(m, r, c));
     const element = el("b", {}, `${name}${indices.length ? `[${indices.join(", ")}]` : ""} = ${value}`);
@@ -171,9 +176,7 @@ const tensorBlock = (name, tensor, before, texts, room) => {
   };
   const draw = () => {
     const isTable = chosen.numbers || tensor.kind === "int";
-    summed = chosen.sum === undefined
-      ? (tensor.kind === "weights" ? axisOfOne(view) : undefined)
-      : summable(view).find(({ at }) => `${at}` === chosen.sum);
+    summed = summable(view).find(({ at }) => `${at}` === (chosen.sum ?? `${view.tensor.one}`));
     // What is replaced may have the focus; its successor is as far from the end.
     const controls = () => [...tools.querySelectorAll("button, select")].toReversed();
     const focused = controls().indexOf(document.activeElement);

@@ -1,5 +1,6 @@
 // The panel: a step, the line that ran, where it was called from, and its tensors.
 const { load, site } = window.pylit;
+const HINT = "Each step is a line of code that ran, and what it made. Go on with the arrow keys, or to a stop with a note.";
 const PACES = { slow: 2400, normal: 1200, fast: 500 };
 const root = document.documentElement;
 const starter = document.querySelector(".replay-start");
@@ -10,7 +11,7 @@ let marked = [];
 let opener = starter;
 let playing;
 
-// “attend, called by forward”: with their classes where those differ. Then the loops, “t, 3 of 8”.
+// “attend, called by forward”: with their classes where those differ. Then the loops, “t: iteration 3 of 8”.
 const whereOf = ({ event, stack, loop }) => {
   const paths = stack.toReversed().map((name) => name.split("."));
   const isOne = new Set(paths.map(([owner]) => owner)).size === 1;
@@ -19,8 +20,9 @@ const whereOf = ({ event, stack, loop }) => {
     call: outer ? `${outer} calls ${inner}` : `${inner} is called`,
     line: outer ? `${inner}, called by ${outer}` : inner,
     return: outer ? `${inner} returns to ${outer}` : `${inner} returns`,
+    yield: `${inner} yields`,
   }[event];
-  const turns = loop.map(([target, turn, turns]) => el("b", {}, `${target}, ${turn}${turns ? ` of ${turns}` : ""}`));
+  const turns = loop.map(([target, turn, turns]) => el("b", {}, `${target}: iteration ${turn}${turns ? ` of ${turns}` : ""}`));
   return [[first, ...others.map((name) => `called by ${name}`)].join(", "), ...turns];
 };
 
@@ -32,11 +34,12 @@ const codeOf = (line) => {
   return text.trim();
 };
 
-// The marked lines stand between the bar and the panel. Code that sticks moves while the page does, so
-// we look again.
+// The marked lines stand between the bar and the panel, until the reader scrolls. Code that sticks
+// moves while the page does, so we look again.
+let follows = true;
 const reveal = () => {
   const first = marked[0];
-  if (!first || dock.hidden) return;
+  if (!first || dock.hidden || !follows) return;
   const folded = first.closest("details");
   if (folded) folded.open = true;
   for (let times = 0; times < 4; times++) {
@@ -78,16 +81,18 @@ const show = (step, name) => {
   part(".line").replaceChildren(el("span", {}, `${line}`), codeOf(line));
   const stop = data.stops.findIndex((one) => one.step === now);
   part(".note").innerHTML = data.stops[stop]?.note ?? (now ? "" : data.text);
+  part(".hint").hidden = now > 0;
   part(".stops").querySelectorAll("button").forEach((one, i) => { one.ariaCurrent = i === stop ? "step" : null });
 
   const { tensors, texts } = data;
-  const blocks = values.map(([name, i]) => tensorBlock(name, tensors[i], tensors[before[name]], texts, room));
+  const blocks = values.map(([name, i]) => tensorBlock(name, tensors[i] ?? i, tensors[before[name]], texts, room));
   // First comes the tensor that was asked for, or that the stop is about.
   const told = [name, ...[...part(".note").querySelectorAll("code")].map((code) => code.textContent)];
   const wanted = blocks.find((block) => told.includes(block.dataset.name)) ?? blocks[0];
   const others = blocks.filter((block) => block !== wanted);
   place.replaceChildren(wanted ?? el("p", {}, "This line makes no tensor."), ...others);
   place.scrollTop = part(".content").scrollTop = 0;
+  follows = true;
   reveal();
   return wanted;
 };
@@ -109,7 +114,8 @@ const play = () => {
   const turn = () => {
     show(now + 1);
     if (now === end || data.stops.some(({ step }) => step === now)) return pause();
-    playing = setTimeout(turn, PACES[dock.querySelector(".pace").value]);
+    // There is less to look at where a line made nothing.
+    playing = setTimeout(turn, PACES[dock.querySelector(".pace").value] / (data.steps[now].values.length ? 1 : 3));
   };
   playing = setTimeout(turn, PACES.fast);
   dock.querySelector(".play").ariaPressed = "true";
@@ -134,6 +140,7 @@ const tool = (name, path, onclick, properties) => {
 const build = () => {
   const slider = el("input", { type: "range", min: 0, max: data.steps.length - 1, "aria-label": "Step" });
   slider.oninput = () => go(slider.valueAsNumber);
+  const marks = data.stops.map(({ step }) => el("i", { style: `--at: ${step / Math.max(data.steps.length - 1, 1)}` }));
   const paces = Object.keys(PACES).map((pace) => el("option", { selected: pace === "normal" }, pace));
   const stops = data.stops.map(({ step }, i) =>
     el("li", {}, button(`${i + 1}`, () => go(step), { "aria-label": `Stop ${i + 1}, step ${step + 1}` })));
@@ -144,7 +151,7 @@ const build = () => {
         tool("Previous step", "M10 3 5 8l5 5", () => go(now - 1), { "aria-keyshortcuts": "ArrowLeft" }),
         tool("Play to the next stop", "M5 3.5v9l7-4.5z", play, { className: "play", "aria-pressed": "false" }),
         tool("Next step", "m6 3 5 5-5 5", () => go(now + 1), { className: "next", "aria-keyshortcuts": "ArrowRight" }),
-        slider,
+        el("div", { className: "track" }, slider, ...marks),
         el("output"),
         el("select", { className: "pace", "aria-label": "Speed" }, ...paces)),
       tool("Small panel", "m3 6 5 5 5-5", shrink, { className: "shrink", "aria-pressed": "false" }),
@@ -153,9 +160,10 @@ const build = () => {
       el("div", { className: "says" },
         el("div", { className: "place", "aria-live": "polite" },
           el("p", { className: "where" }),
-          button("", reveal, { className: "line", title: "Show the line" })),
-        el("ol", { className: "stops", "aria-label": "Stops" }, ...stops),
-        el("div", { className: "note", "aria-live": "polite" })),
+          button("", () => show(now), { className: "line", title: "Show the line" })),
+        el("div", { className: "stops" }, "Stops", el("ol", { "aria-label": "Stops" }, ...stops)),
+        el("div", { className: "note", "aria-live": "polite" }),
+        el("p", { className: "hint" }, HINT)),
       el("div", { className: "tensors" })));
   dock.querySelector(".tensors").addEventListener("focusin", pause);
   dock.addEventListener("keydown", (event) => {
@@ -167,10 +175,14 @@ const build = () => {
     go(now + by);
   });
   document.body.append(dock);
-  new ResizeObserver(() => {
+  // Sections far away get their heights later, and then the line moves.
+  const sizes = new ResizeObserver(() => {
     root.style.setProperty("--dock", `${dock.offsetHeight}px`);
     reveal();
-  }).observe(dock);
+  });
+  for (const one of [dock, document.body]) sizes.observe(one);
+  for (const sign of ["wheel", "touchmove", "pointerdown", "keydown"])
+    addEventListener(sign, ({ target }) => { follows &&= dock.contains(target) }, { passive: true });
   // Drawings have the size of the window and the colours of the theme.
   const redraw = () => {
     if (dock.hidden) return;

@@ -63,5 +63,6 @@ def replay_memory():
     text = "to be"
     tokens = torch.tensor([letters.index(letter) for letter in text])[:, None]
     x = model.embed(tokens) * model.config.d_model**0.5
-    yield {"T": list(text), "S": list(text)}
+    levels = ["embedding", "layer 1", "layer 2"]
+    yield {"T": list(text), "S": list(text), "H": list("1234"), "levels": levels}
     model.transformer.read(x, feedback.FeedbackMemory())
