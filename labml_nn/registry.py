@@ -66,6 +66,10 @@ MODELS = ModelTable(
         "labml_nn.recurrent.elman.ElmanLanguageModel",
         "a simple recurrent network with one hidden state per layer",
     ),
+    lstm=ModelEntry(
+        "labml_nn.lstm.LSTMLanguageModel",
+        "a recurrent network with gates and a second state to keep numbers in",
+    ),
 )
 
 

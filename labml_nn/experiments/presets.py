@@ -602,5 +602,24 @@ ELMAN = Experiment(
 )
 
 
-ALL = (AUTOREGRESSIVE, ENCODER_DECODER, FEEDBACK, ELMAN)
+# ## LSTM
+#
+# The sizes of the Elman network, with half as many cells in the small presets: each has
+# four sums.
+LSTM = Experiment(
+    name="lstm",
+    title="LSTM",
+    summary="a recurrent network with gates",
+    model="lstm",
+    task="text",
+    presets={
+        "tiny": Preset(recurrent(2, 128, 64, 0.0), adamw(750, 32, 64, 5e-3, 50)),
+        "cpu": Preset(recurrent(2, 256, 128, 0.1), adamw(1500, 32, 64, 3e-3, 100)),
+        "colab": Preset(recurrent(3, 512, 256, 0.3), adamw(3000, 128, 128, 2e-3, 100)),
+        "gpu": Preset(recurrent(3, 1024, 256, 0.4), adamw(6000, 128, 256, 1e-3, 200)),
+    },
+)
+
+
+ALL = (AUTOREGRESSIVE, ENCODER_DECODER, FEEDBACK, ELMAN, LSTM)
 EXPERIMENTS = ExperimentTable({one.name: one for one in ALL})

@@ -12,6 +12,7 @@ from oracle import assert_same, published
 from torch import nn
 
 from labml_nn import kernels
+from labml_nn.lstm import *  # noqa: F403
 from labml_nn.transformers.feed_forward import FeedForward
 from labml_nn.transformers.feedback import *  # noqa: F403
 from labml_nn.transformers.feedback import FeedbackAttention, FeedbackTransformerLayer, Stack
@@ -117,6 +118,9 @@ CASES = [
     ("feedback, gated", "FeedbackTransformer(feedback_layer(False, True), 2)", "query"),
     ("feedback, KV", "FeedbackTransformerKV(feedback_layer(True), 2, 12, 3)", "query"),
     ("feedback, KV, gated", "FeedbackTransformerKV(feedback_layer(True, True), 2, 12, 3)", "query"),
+    ("lstm", "LSTM(12, 7, 2)", "query"),
+    ("lstm with a state", "LSTM(12, 12, 1)", "query, (key[:1], value[:1])"),
+    ("lstm cell", "LSTMCell(12, 12, True)", "x=query[0], h=key[0], c=value[0]"),
     ("stack", "Filled()", "query"),
 ]
 OURS = {
@@ -131,6 +135,7 @@ from torch import nn
 # A module draws a picture when it is run as a program.
 sys.modules["matplotlib"] = sys.modules["matplotlib.pyplot"] = MagicMock()
 
+from labml_nn.lstm import *
 from labml_nn.transformers.feedback import *
 from labml_nn.transformers.label_smoothing_loss import *
 from labml_nn.transformers.models import *

@@ -9,6 +9,7 @@ from oracle import published
 #: Public classes and functions by module, with the methods that old code calls or overrides.
 PUBLIC = {
     "labml_nn.utils": {"clone_module_list": ()},
+    "labml_nn.lstm": {"LSTMCell": ("__init__", "forward"), "LSTM": ("__init__", "forward")},
     "labml_nn.transformers.mha": {
         "PrepareForMultiHeadAttention": ("__init__", "forward"),
         "MultiHeadAttention": ("__init__", "forward", "get_scores", "prepare_mask"),

@@ -137,6 +137,19 @@ MODELS = {
         {"d_model": 12, "d_hidden": 7},
         {"d_model": SIZE, "d_hidden": SIZE, "n_layers": SIZE, "dropout_prob": PROBABILITY},
     ),
+    "lstm.LSTMCell": (
+        {"input_size": 12, "hidden_size": 7},
+        {"input_size": SIZE, "hidden_size": SIZE, "layer_norm": FLAG},
+    ),
+    "lstm.LSTM": (
+        {"input_size": 12, "hidden_size": 7, "n_layers": 2},
+        {"input_size": SIZE, "hidden_size": SIZE, "n_layers": SIZE, "dropout_prob": PROBABILITY},
+    ),
+    "lstm.LSTMConfig": (
+        {"n_vocab": 19},
+        {"d_model": SIZE, "d_hidden": SIZE, "n_layers": SIZE, "dropout_prob": PROBABILITY}
+        | {"layer_norm": FLAG},
+    ),
     "recurrent.elman.ElmanConfig": (
         {"n_vocab": 19},
         {"d_model": SIZE, "d_hidden": SIZE, "n_layers": SIZE, "nonlinearity": ("rely",)}

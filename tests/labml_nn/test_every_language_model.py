@@ -32,6 +32,7 @@ SMALL = {
     "encoder_decoder": TRANSFORMER,
     "feedback": TRANSFORMER,
     "elman": {"d_model": 12, "d_hidden": 10, "n_layers": 2},
+    "lstm": {"d_model": 12, "d_hidden": 10, "n_layers": 2},
 }
 VARIANTS = {
     "autoregressive-sinusoidal-postnorm": {"positions": "sinusoidal", "norm_first": False},
@@ -40,6 +41,7 @@ VARIANTS = {
     "feedback-own": {"shared_kv": False, "tied": False},
     "feedback-padding": {"padding_token": 0},
     "elman-padding": {"padding_token": 0, "learn_h_0": True, "tied": False},
+    "lstm-normalised": {"padding_token": 0, "layer_norm": True},
 }
 ALL = [*SMALL, *VARIANTS]
 every = pytest.mark.parametrize("which", ALL)
@@ -172,7 +174,7 @@ def test_sequences_of_a_batch_do_not_interact(which):
 @given(lengths=st.lists(st.integers(1, 9), min_size=1, max_size=3), first=st.booleans())
 def test_padding_has_no_influence(which, lengths, first):
     """Before a text or after it: each is read and continued as if it were alone."""
-    context = {} if which == "elman" else {"max_len": 16}
+    context = {} if which in ("elman", "lstm") else {"max_len": 16}
     model, B = make(which, padding_token=0, **context).eval(), len(lengths)
     torch.manual_seed(sum(lengths))
     prompt, more = some(4, B), some(2, B)

@@ -9,7 +9,7 @@ import labml_nn
 from labml_nn.language_model import LanguageModel
 
 ROOT = Path(__file__).parents[2]
-NAMES = ["autoregressive", "encoder_decoder", "feedback", "elman"]
+NAMES = ["autoregressive", "encoder_decoder", "feedback", "elman", "lstm"]
 SMALL = {"n_vocab": 11, "d_model": 6, "d_hidden": 5}
 Elman = labml_nn.models()["elman"].load_class()
 

@@ -19,6 +19,7 @@ SIZES = {"d_model": 12, "n_layers": 2, "dropout_prob": 0.0}
 MODELS = {
     "autoregressive": {"heads": 3, "positions": "learned", "max_len": T, **SIZES},
     "elman": {"d_hidden": 10, **SIZES},
+    "lstm": {"d_hidden": 7, **SIZES},
     "feedback": {"heads": 3, "max_len": T, **SIZES},
     "encoder_decoder": {"heads": 3, "max_len": T + 1, **SIZES},
 }

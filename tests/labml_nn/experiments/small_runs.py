@@ -13,6 +13,7 @@ MODELS = {
     "encoder_decoder": {"d_model": 12, "heads": 3, "n_layers": 1, "max_len": 9},
     "feedback": {"d_model": 12, "heads": 3, "n_layers": 2, "max_len": 9},
     "elman": {"d_model": 10, "d_hidden": 14, "n_layers": 2, "dropout_prob": 0.1},
+    "lstm": {"d_model": 10, "d_hidden": 7, "n_layers": 2, "dropout_prob": 0.1},
 }
 SPEAKERS = ("ROMEO:", "JULIET:", "NURSE:")
 WORDS = ("but", "soft", "what", "light", "through", "yonder", "window", "breaks", "it", "is")

@@ -1,0 +1,646 @@
+r"""
+---
+title: LSTM (long short-term memory)
+summary: >
+  A recurrent network whose memory is added to instead of rewritten: gates decide what
+  is stored, kept and shown. Cell, layers and language model on one page.
+paper: https://doi.org/10.1162/neco.1997.9.8.1735
+---
+
+You read a formula from left to right: `f(g(x` … How many brackets are still open? Two.
+You did not look back. You kept a count in mind. At each opening bracket you added one
+to it, at each closing bracket you took one away, and at letters you left it alone.
+
+Can a network keep such a count? Let us try it with the [Elman
+network](../recurrent/elman/__init__.py). Its hidden state is computed anew at each
+step, from the token and from the state before, and it goes through a tanh. Take a
+single unit that adds 1 at an opening bracket and subtracts 1 at a closing one,
+$h_t = \tanh(h_{t-1} \pm 1)$:
+
+| read | ( | ( | ( | ) | ) | ) |
+|:--|--:|--:|--:|--:|--:|--:|
+| brackets open | 1 | 2 | 3 | 2 | 1 | 0 |
+| state of the unit | 0.76 | 0.94 | 0.96 | −0.04 | −0.78 | −0.94 |
+
+The unit cannot count. The tanh squeezes every state below 1, so that two and three open
+brackets look nearly the same, 0.94 and 0.96. After three closing brackets the state
+should be back at 0, and it is at −0.94. Whatever a state goes through at *every* step
+changes it at every step.
+
+**Do not rewrite the memory. Add to it.** This is the idea of the LSTM
+([@hochreiter1997long]). Beside the hidden state $h_t$ it has a second vector, the
+**cell state** $c_t$. No tanh and no matrix stands between one cell state and the next.
+The new one is the old one plus something. For our count, this is $c_t = c_{t-1} + 1$ at
+an opening bracket, and $c_t = c_{t-1} - 1$ at a closing one.
+
+**Who decides when to add?** At the letters *f* and *x* nothing may be added. So a
+number from 0 to 1 multiplies what is new. It is computed from the token and from the
+hidden state, and it is called the **input gate** $i_t$: at 0 the gate is closed, and at
+1 it is open. There are two more gates. The **forget gate** $f_t$ multiplies the old
+cell state. At 1 all of it stays, and at 0 it is forgotten. We need that at the end of a
+line, where the count starts anew. And the **output gate** $o_t$ decides what is shown.
+The rest of the network sees the hidden state, which is $h_t = o_t \cdot \tanh(c_t)$. A
+cell can keep a number for long and show it only when it is needed.
+
+![A cell of an LSTM. The upper line leads from the old cell state to the new one. It
+passes a product with the forget gate and a sum, and nothing else.](figure:lstm.cell)
+
+## A line by hand
+
+One cell is enough for our count. There are four kinds of tokens: letters, opening and
+closing brackets, and the end of the line. A gate is the **sigmoid** of a sum,
+$\sigma(a) = 1 / (1 + e^{-a})$. At $a = 10$ it is 0.99995, and at $a = -10$ it is
+0.00005. Let us choose these sums by hand. What is added, the **candidate** $g_t$, is a
+tanh:
+
+| sum for | letter | ( | ) | end of line |
+|:--|--:|--:|--:|--:|
+| input gate | −10 | 10 | 10 | −10 |
+| forget gate | 10 | 10 | 10 | −10 |
+| candidate | 0 | 10 | −10 | 0 |
+| output gate | 10 | 10 | 10 | 10 |
+
+Now follow `f(g(x))` through the cell, with the end of the line as `⏎`. You can check
+each column with $c_t = f_t \, c_{t-1} + i_t \, g_t$.
+
+| read | f | ( | g | ( | x | ) | ) | ⏎ |
+|:--|--:|--:|--:|--:|--:|--:|--:|--:|
+| input gate $i_t$ | 0 | 1 | 0 | 1 | 0 | 1 | 1 | 0 |
+| forget gate $f_t$ | 1 | 1 | 1 | 1 | 1 | 1 | 1 | 0 |
+| candidate $g_t$ | 0 | 1 | 0 | 1 | 0 | −1 | −1 | 0 |
+| cell state $c_t$ | 0 | 1 | 1 | 2 | 2 | 1 | 0 | 0 |
+| hidden state $h_t$ | 0 | 0.76 | 0.76 | 0.96 | 0.96 | 0.76 | 0 | 0 |
+
+(All numbers are rounded. The gates are never exactly 0 or 1, and after the last bracket
+the cell state is −0.0003.)
+
+The cell counts. And what would it be after a hundred more letters? At each of them the
+forget gate multiplies it by 0.99995, and $0.99995^{100} = 0.995$. So nearly all of it
+is still there. In the Elman network we had to fight for this.
+
+**In one formula.** A layer has $N$ such cells, each with its own gates. $x_t$ is the
+input. The sums of all gates come from two matrices. $W$ weighs the input, and $U$
+weighs the hidden state before. ($\odot$ multiplies number by number.)
+
+\begin{align}
+i_t &= \sigma(W_i x_t + U_i h_{t-1} + b_i), &
+f_t &= \sigma(W_f x_t + U_f h_{t-1} + b_f) \\
+g_t &= \tanh(W_g x_t + U_g h_{t-1} + b_g), &
+o_t &= \sigma(W_o x_t + U_o h_{t-1} + b_o) \\
+c_t &= f_t \odot c_{t-1} + i_t \odot g_t, &
+h_t &= o_t \odot \tanh(c_t)
+\end{align}
+
+## Training
+
+We do not choose the sums by hand. This program makes lines such as `((x))`, with one to
+three brackets, and trains a small LSTM to predict the next character. After the *x* of
+a line everything is determined, if you have counted. Then we ask the trained model how
+probable another closing bracket is, before the last one and after it.
+
+```python
+import random
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+from labml_nn.lstm import LSTM
+
+random.seed(1)
+torch.manual_seed(1)
+characters = "x()\n"
+depths = random.choices((1, 2, 3), k=6000)
+text = "".join("(" * n + "x" + ")" * n + "\n" for n in depths)
+# # Eight equal pieces of the text, one in each column, [T, B].
+tokens = torch.tensor([characters.index(c) for c in text[: len(text) // 8 * 8]])
+tokens = tokens.view(8, -1).t()
+
+class Model(nn.Module):
+    def __init__(self, n_vocab, d_model, d_hidden):
+        super().__init__()
+        self.embedding = nn.Embedding(n_vocab, d_model)
+        self.lstm = LSTM(d_model, d_hidden, 1)
+        self.output = nn.Linear(d_hidden, n_vocab)
+
+    def forward(self, tokens, state=None):
+        h, state = self.lstm(self.embedding(tokens), state)
+        return self.output(h), state
+
+model = Model(len(characters), d_model=8, d_hidden=16)
+optimizer = torch.optim.Adam(model.parameters())
+# # The learning rate rises to 0.05, and falls again.
+schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.05, total_steps=200)
+state = None
+for t in range(0, 200 * 15, 15):
+    logits, state = model(tokens[t : t + 15], state)
+    loss = F.cross_entropy(logits.flatten(0, 1), tokens[t + 1 : t + 16].flatten())
+    optimizer.zero_grad()
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    schedule.step()
+    state = tuple(part.detach() for part in state)  # keep the values, drop the graph
+
+closing = []
+for prompt in ("\n(((x))", "\n(((x)))"):
+    logits, _ = model(torch.tensor([[characters.index(c)] for c in prompt]))
+    closing.append(logits[-1, 0].softmax(-1)[characters.index(")")].item())
+print([f"{p:.2f}" for p in closing])  # nearly 1, and nearly 0
+assert closing[0] > 0.9 > 0.3 > closing[1]
+```
+
+The program is that of the [Elman network](../recurrent/elman/__init__.py#training) but
+for one thing: a state is now a pair, $(h_t, c_t)$.
+
+**What it gains, and what it costs.** A cell keeps a number over many steps, without
+loss unless a gate asks for it, and [the gradient](#the-gradient) comes back over as
+many. But there are four sums where the Elman network has one, so a step costs four
+times as much. The steps must still wait for each other. And a layer of $N$ cells still
+has no more than $2N$ numbers to remember everything with.
+
+<details><summary>Symbols, their code and shapes</summary>
+
+In the shapes, T is the number of steps and B that of sequences side by side. An input
+has C features, a layer N cells. There are L layers, and V tokens in the vocabulary.
+
+| Symbol | Code | Shape | Meaning |
+|:--|:--|:--|:--|
+| $x_t$ | `x` | `[B, C]` | input of a step; of all steps `[T, B, C]` |
+| $h_t$ | `h` | `[B, N]` | hidden state, what a layer shows |
+| $c_t$ | `c` | `[B, N]` | cell state, what a layer keeps |
+| $i_t$, $f_t$, $o_t$ | `i`, `f`, `o` | `[B, N]` | input, forget and output gate |
+| $g_t$ | `g` | `[B, N]` | candidate, what may be added |
+| $W$ | `input_lin.weight` | `[4N, C]` | input weights, in the order $i, f, g, o$ |
+| $U$ | `hidden_lin.weight` | `[4N, N]` | recurrent weights |
+| $b$ | `hidden_lin.bias` | `[4N]` | bias |
+| | `state` | `[L, B, N]` twice | hidden states and cell states of all layers |
+| $w_t$ | `tokens` | `[T, B]` | tokens of the language model |
+| $z_t$ | `logits` | `[T, B, V]` | logits of the next token |
+
+</details>
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple, cast
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from labml_nn.checks import (
+    check_bool,
+    check_probability,
+    check_sequence,
+    check_sizes,
+    check_state,
+    check_tokens,
+)
+from labml_nn.language_model import LanguageModel, LanguageModelConfig
+
+__all__ = ["LSTM", "LSTMCell", "LSTMConfig", "LSTMLanguageModel", "LSTMState"]
+
+
+class LSTMState(NamedTuple):
+    """
+    ## State
+
+    What an LSTM knows after a step: $h_t$, which it shows, and $c_t$, which it keeps.
+    """
+
+    h: Float[Tensor, "L B N"]
+    c: Float[Tensor, "L B N"]
+
+    @property
+    def batch_size(self) -> int:
+        return self.h.shape[1]
+
+    def detach(self) -> "LSTMState":
+        """The same values, without their graph."""
+        return LSTMState(self.h.detach(), self.c.detach())
+
+
+class LSTMCell(nn.Module):
+    r"""
+    ## One step
+
+    This is one column of the table above: a token and a state go in, and the next state
+    comes out. For example, the second opening bracket meets the cell state 1, and
+    leaves 2.
+    """
+
+    def __init__(
+        self, input_size: int, hidden_size: int, layer_norm: bool = False
+    ) -> None:
+        """
+        * `input_size`: features of an input, $C$ (4 in the example)
+        * `hidden_size`: cells, $N$ (1 in the example)
+        * `layer_norm`: whether to normalise the four sums, and the cell state where it
+          is shown
+        """
+        super().__init__()
+        check_sizes(input_size=input_size, hidden_size=hidden_size)
+        check_bool(layer_norm=layer_norm)
+
+        # The four sums have the same inputs, $x_t$ and $h_{t-1}$. So one product with a
+        # matrix of $4N$ rows computes all of them. The first $N$ rows are those of the
+        # input gates, then come forget gates, candidates and output gates. One bias is
+        # enough, as both products are added.
+        self.hidden_lin = nn.Linear(hidden_size, 4 * hidden_size)
+        self.input_lin = nn.Linear(input_size, 4 * hidden_size, bias=False)
+
+        # A new network should remember. With a bias of 0 a forget gate begins at
+        # $\sigma(0) = 0.5$, and after ten steps $0.5^{10} = 0.001$ of a cell state is
+        # left. With a bias of 1 it begins at $\sigma(1) = 0.73$, which leaves 0.04.
+        # That is enough for a gradient to begin with ([@jozefowicz2015empirical]).
+        with torch.no_grad():
+            self.hidden_lin.bias[hidden_size : 2 * hidden_size] = 1.0
+
+        # Optionally, [layer normalisation](../transformers/layer_norm.py) shifts and
+        # scales each of the four sums, so that a gate does not stay shut only because
+        # its sum has drifted away ([@ba2016layer]).
+        norms = [nn.LayerNorm(hidden_size) for _ in range(5 if layer_norm else 0)]
+        self.layer_norm = nn.ModuleList(norms[:4] or [nn.Identity() for _ in range(4)])
+        self.layer_norm_c: nn.Module = norms[4] if layer_norm else nn.Identity()
+
+    def forward(
+        self, x: Float[Tensor, "B _"], h: Float[Tensor, "B N"], c: Float[Tensor, "B N"]
+    ) -> tuple[Float[Tensor, "B N"], Float[Tensor, "B N"]]:
+        """Takes $x_t$, $h_{t-1}$ and $c_{t-1}$, and returns $h_t$ and $c_t$."""
+        # The four sums, side by side. Each depends on the token and on what the layer
+        # showed before. For the *x* in `f(g(x))` they are −10, 10, 0 and 10.
+        sums = (self.hidden_lin(h) + self.input_lin(x)).chunk(4, dim=-1)
+        i, f, g, o = (norm(a) for norm, a in zip(self.layer_norm, sums, strict=True))
+
+        # From sums to gates. The sigmoid lies between 0 and 1, so it can say how much
+        # of something passes. The tanh lies between −1 and 1, because what is added to
+        # a cell may also make it smaller. A closing bracket needs that.
+        i, f, o = torch.sigmoid(i), torch.sigmoid(f), torch.sigmoid(o)
+        g = torch.tanh(g)
+
+        # This line is the LSTM. A share $f$ of the old cell state stays, and a share
+        # $i$ of the candidate is added. There is no matrix, and no tanh around the
+        # whole. So a cell may count to any number, and it changes only where its gates
+        # let it.
+        c = f * c + i * g
+
+        # What is shown is squeezed, $\tanh(c_t)$, and multiplied by the output gate.
+        # This does not change what is kept.
+        h = o * torch.tanh(self.layer_norm_c(c))
+        return h, c
+
+
+class LSTM(nn.Module):
+    r"""
+    ## All steps, and several layers
+
+    The cell runs over the steps of a sequence. With several layers, the hidden states
+    of one are the inputs of the next. Cell states stay inside their layer.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        n_layers: int,
+        *,
+        dropout_prob: float = 0.0,
+        layer_norm: bool = False,
+    ) -> None:
+        """
+        * `input_size`: features of an input, $C$
+        * `hidden_size`: cells of each layer, $N$
+        * `n_layers`: layers, $L$
+        * `dropout_prob`: probability that a value between two layers is dropped, in
+          training
+        * `layer_norm`: as in `LSTMCell`
+        """
+        super().__init__()
+        check_sizes(input_size=input_size, hidden_size=hidden_size, n_layers=n_layers)
+        check_probability(dropout_prob=dropout_prob)
+        self.hidden_size, self.n_layers = hidden_size, n_layers
+
+        # Only the first layer reads inputs of width $C$. The others read hidden states.
+        self.cells = nn.ModuleList(
+            LSTMCell(hidden_size if i else input_size, hidden_size, layer_norm)
+            for i in range(n_layers)
+        )
+
+        # Dropout acts between layers, and never from step to step. A cell that should
+        # keep a number would lose it there.
+        self.dropout = nn.Dropout(dropout_prob)
+
+    def initial(self, x: Float[Tensor, "T B _"]) -> LSTMState:
+        """The state before the first step: nothing is shown and nothing is kept."""
+        zeros = x.new_zeros(self.n_layers, x.shape[1], self.hidden_size)
+        return LSTMState(zeros, zeros)
+
+    def forward(
+        self,
+        x: Float[Tensor, "T B _"],
+        state: tuple[Float[Tensor, "L B N"], Float[Tensor, "L B N"]] | None = None,
+        mask: Bool[Tensor, "T B"] | None = None,
+    ) -> tuple[Float[Tensor, "T B N"], LSTMState]:
+        r"""
+        * `x`: the inputs, `[T, B, C]`
+        * `state`: the hidden states and the cell states of all layers before them, both
+          `[L, B, N]`; `None` is zero
+        * `mask`: `True` for tokens and `False` for padding, `[T, B]`
+
+        Returns the hidden states of the last layer at all steps, `[T, B, N]`, and the
+        state after the last step. Both are attached to the graph: detach the state
+        before you pass it to the next chunk.
+        """
+        for part in state or (None,):
+            check_sequence(x, part, self.hidden_size, self.n_layers)
+        hidden, kept = self.initial(x) if state is None else state
+
+        last: list[tuple[Tensor, Tensor]] = []
+        for i, cell in enumerate(self.cells):
+            if i:
+                x = self.dropout(x)
+
+            # The first layer reads the whole sequence before the second begins. It may,
+            # because a layer never needs anything from the layers above it.
+            h, c, shown = hidden[i], kept[i], []
+            for t, x_t in enumerate(x):
+                # Two arrows lead from step to step: $c$, on which hardly anything
+                # happens, and $h$, which the gates of the next step read.
+                new_h, new_c = cell(x_t, h, c)
+
+                # At padding, tokens without meaning that fill up short sequences, both
+                # states are kept.
+                if mask is not None:
+                    new_h = torch.where(mask[t, :, None], new_h, h.to(new_h))
+                    new_c = torch.where(mask[t, :, None], new_c, c.to(new_c))
+                h, c = new_h, new_c
+                shown.append(h)
+            x = torch.stack(shown)
+            last.append((h, c))
+
+        h, c = (torch.stack(parts) for parts in zip(*last, strict=True))
+        return x, LSTMState(h, c)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LSTMConfig(LanguageModelConfig):
+    r"""
+    ## Configuration of the language model
+
+    * `d_model`: features of a token embedding, $C$
+    * `d_hidden`: cells of a layer, $N$
+    * `n_layers`: layers, $L$
+    * `dropout_prob`: dropout probability of embeddings and of hidden states
+    * `layer_norm`: normalise the sums of all gates, and the cell state where it is
+      shown
+
+    [`LanguageModelConfig`](../language_model.py) has the fields that all models share.
+    """
+
+    d_model: int = 128
+    d_hidden: int = 256
+    n_layers: int = 2
+    dropout_prob: float = 0.1
+    layer_norm: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_sizes(
+            d_model=self.d_model, d_hidden=self.d_hidden, n_layers=self.n_layers
+        )
+        check_probability(dropout_prob=self.dropout_prob)
+
+
+class LSTMLanguageModel(LanguageModel[LSTMState]):
+    r"""
+    ## Language model
+
+    Embedding, LSTM, linear output, as in [the program above](#training). $E$ holds the
+    token embeddings, $M$ is the output matrix and $q$ its bias.
+
+    $$x_t = E_{w_t}, \qquad h_t = \operatorname{LSTM}(x_t, h_{t-1}, c_{t-1}),
+      \qquad z_t = M h_t + q$$
+    """
+
+    name = "lstm"
+    Config = LSTMConfig
+    config: LSTMConfig
+
+    def __init__(self, config: LSTMConfig) -> None:
+        """`config`: the hyperparameters."""
+        super().__init__(config)
+        self.embedding = nn.Embedding(config.n_vocab, config.d_model)
+        self.dropout = nn.Dropout(config.dropout_prob)
+        self.lstm = LSTM(
+            config.d_model,
+            config.d_hidden,
+            config.n_layers,
+            dropout_prob=config.dropout_prob,
+            layer_norm=config.layer_norm,
+        )
+        self.output = nn.Linear(config.d_hidden, config.n_vocab)
+        self.init_uniform()
+
+    def forward(
+        self, tokens: Int[Tensor, "T B"], state: LSTMState | None = None
+    ) -> tuple[Float[Tensor, "T B V"], LSTMState]:
+        """
+        ### Forward pass
+
+        * `tokens`: the next chunk of each text, `[T, B]`
+        * `state`: what was returned for the chunk before; `None` at the beginning of a
+          text
+
+        Returns logits, `[T, B, V]`, and the state after the last token, detached.
+        """
+        check_tokens(tokens, self.config.n_vocab)
+        check_state(state, LSTMState, tokens)
+        padding = self.config.padding_token
+        mask = None if padding is None else tokens != padding
+
+        # Embeddings and logits do not depend on the state, so they are computed for all
+        # steps at once. Only the line between them runs step by step.
+        x = self.dropout(self.embedding(tokens))
+        h, after = self.lstm(x, state, mask)
+        logits = self.output(self.dropout(h))
+
+        # A long text is trained in chunks. The next chunk starts from the values of the
+        # state. Its gradient ends here, or it would run through all chunks before.
+        return logits, cast(LSTMState, after).detach()
+
+
+# ## The gradient
+#
+# Why can an LSTM *learn* to remember for long? Because learning needs a gradient that
+# comes back over as many steps.
+#
+# **With one number.** Take our cell at a letter, $c_t = f_t \, c_{t-1}$. A small change
+# of $c_{t-1}$ changes $c_t$ by $f_t$ times as much. Over a hundred letters this is
+# $0.99995^{100} = 0.995$, nearly 1. For the unit of the Elman network,
+# $h_t = \tanh(a_t)$, each step also multiplies by the slope of the tanh. At $h = 0.96$
+# it is $1 - 0.96^2 = 0.08$. Three such steps leave 0.0005.
+#
+# **With a vector.** Along the cell state the gradient meets the forget gates, and
+# nothing else:
+#
+# $$\frac{\partial c_t}{\partial c_{t-k}} \approx
+#   \operatorname{diag}(f_t \odot f_{t-1} \odot \dots \odot f_{t-k+1})$$
+#
+# This leaves out a second way, for the gates depend on $h_{t-1}$, and so on the cell
+# states before. The Elman network has nothing *but* such a way, in which each step
+# multiplies by $U$ and by a slope. In 1997 there was no forget gate. It was fixed at 1,
+# and the sum of an input gate and an old state could only grow in size. The gate was
+# added so that a cell can also forget ([@gers2000learning]).
+#
+# **How far does it reach?** We send random inputs through new layers of 128 cells, and
+# measure how much of a gradient at the last state arrives at earlier ones:
+#
+# ![How long a gradient is after so many steps back: of new LSTMs, whose forget gates
+# have the bias 0, 1 or 3, and of a new Elman layer.](figure:lstm.gradient)
+#
+# With a bias of 0 a new LSTM is *worse* than our Elman layer, whose $U$ begins as a
+# rotation. With a bias of 1 it is ten times better after 30 steps. With a bias of 3
+# half of the gradient is left after 50. So the structure alone does not carry a
+# gradient. Open gates do, and the network can learn to open them.
+#
+# **What about explosion?** A forget gate is at most 1, so the way along the cell state
+# cannot explode. The other way, through $U$, still can. We go on clipping the gradient.
+
+# ## Cost
+#
+# A layer has $4 N (C + N + 1)$ parameters, four times those of an Elman layer. A step
+# costs $4 N (C + N)$ multiplications, and a sequence $T$ times as many. All of that is
+# linear in the length of the sequence. Generation stores the $2 L N$ numbers of the
+# state, whatever was read before.
+#
+# The products $W x_t$ of all steps could be computed at once, before the loop, and
+# libraries do so. `torch.nn.LSTM` also fuses the small operations of a step. It
+# computes the same values as the loop on this page, and is faster. Use it where only
+# speed counts: [exercise 1](#exercises) converts one into the other.
+
+# ## Common mistakes
+#
+# * **State and output are mixed up**: the second value that `LSTM` returns is a pair,
+#   $(h, c)$. If you pass $h$ alone to the next chunk, all that was kept is lost.
+# * **"Trying to backward through the graph a second time"** at the second chunk: detach
+#   both parts of the state.
+# * **The gates are in another order**: the matrices of other libraries may be ordered
+#   differently, and nothing raises an error. Here and in PyTorch it is $i, f, g, o$.
+# * **Long dependencies are not learned**: look at the forget gates of the new network.
+#   With a bias of 0 they begin half closed.
+# * **Dropout between steps**: a cell that should keep a number loses it. Drop inputs
+#   and outputs of layers instead.
+
+# ## Differences from the paper
+#
+# <details><summary>Forget gate, cells, gradients, peepholes</summary>
+#
+# * **Forget gate.** Hochreiter and Schmidhuber ([-@hochreiter1997long]) have none. It
+#   is by Gers, Schmidhuber and Cummins ([-@gers2000learning]).
+# * **Blocks.** In the paper several cells may share one input gate and one output gate,
+#   and form a *memory cell block*. Here each cell has gates of its own.
+# * **Squashing.** In the paper, what is added passes a sigmoid that is scaled to the
+#   range from −2 to 2, and what is shown one from −1 to 1. Here both are tanh.
+# * **Gradients.** The paper cuts the gradient at the gates, and lets it flow back
+#   through time along the cell states alone. Here it takes all ways, within a chunk.
+# * **Peepholes**, by which gates see the cell state, came later. `torch.nn.LSTM` has
+#   none either.
+#
+# </details>
+
+# ## Exercises
+#
+# **1.** `torch.nn.LSTM` has the same gates in the same order, and two biases for our
+# one. Write a function that converts one.
+#
+# <details><summary>Answer</summary>
+#
+# Copy the two matrices of each layer, and add the two biases.
+#
+# ```python
+# import torch
+# from torch import nn
+# from labml_nn.lstm import LSTM
+#
+# def from_torch_lstm(theirs):
+#     sizes = theirs.input_size, theirs.hidden_size, theirs.num_layers
+#     ours, weights = LSTM(*sizes, dropout_prob=theirs.dropout), theirs.state_dict()
+#     with torch.no_grad():
+#         for i, cell in enumerate(ours.cells):
+#             cell.input_lin.weight.copy_(weights[f"weight_ih_l{i}"])
+#             cell.hidden_lin.weight.copy_(weights[f"weight_hh_l{i}"])
+#             bias = weights[f"bias_ih_l{i}"] + weights[f"bias_hh_l{i}"]
+#             cell.hidden_lin.bias.copy_(bias)
+#     return ours
+#
+# theirs, x = nn.LSTM(4, 6, num_layers=2), torch.randn(9, 3, 4)
+# ours = from_torch_lstm(theirs)
+# torch.testing.assert_close(ours(x)[0], theirs(x)[0])
+# for a, b in zip(ours(x)[1], theirs(x)[1]):
+#     torch.testing.assert_close(a, b)
+# ```
+#
+# </details>
+#
+# **2.** Build the cell of the table by hand, and let it count the brackets of
+# `((f(x)))`. What is the cell state after the *x*?
+#
+# <details><summary>Answer</summary>
+#
+# Three brackets are open, so it is 3. The weights of the input are the table, and $U$
+# and $b$ are zero.
+#
+# ```python
+# import torch
+# from labml_nn.lstm import LSTM
+#
+# table = [[-10, 10, 10, -10], [10, 10, 10, -10], [0, 10, -10, 0], [10, 10, 10, 10]]
+# lstm = LSTM(4, 1, 1)
+# cell = lstm.cells[0]
+# with torch.no_grad():
+#     cell.input_lin.weight.copy_(torch.tensor(table))
+#     cell.hidden_lin.weight.zero_()
+#     cell.hidden_lin.bias.zero_()
+#
+# def count(text):
+#     kinds = {"(": 1, ")": 2, "\n": 3}
+#     tokens = torch.tensor([[kinds.get(one, 0)] for one in text])
+#     one_hot = torch.nn.functional.one_hot(tokens, 4).float()  # [T, 1, 4]
+#     _, (_, c) = lstm(one_hot)
+#     return c.item()
+#
+# for text in ("((f(x", "((f(x)))", "((f(x)))\n"):
+#     print(repr(text), f"{count(text):.2f}")
+# assert round(count("((f(x"), 2) == 3 and abs(count("((f(x)))")) < 0.01
+# ```
+#
+# </details>
+#
+# **3.** Take the forget gate away, as in 1997. Let random inputs of variance 1 run
+# through a new layer for 1,000 steps. What happens to the cell states?
+#
+# <details><summary>Answer</summary>
+#
+# They grow without bound, here to 74 on average, and the tanh that shows them
+# saturates. With a forget gate old values fade, and the average is 0.4.
+#
+# ```python
+# import torch
+# from labml_nn.lstm import LSTM, LSTMCell
+#
+# class CellOf1997(LSTMCell):
+#     def forward(self, x, h, c):
+#         i, _, g, o = (self.hidden_lin(h) + self.input_lin(x)).chunk(4, dim=-1)
+#         c = c + torch.sigmoid(i) * torch.tanh(g)
+#         return torch.sigmoid(o) * torch.tanh(c), c
+#
+# torch.manual_seed(1)
+# lstm, x = LSTM(8, 16, 1), torch.randn(1000, 4, 8)
+# with torch.no_grad():
+#     _, (_, with_gate) = lstm(x)
+#     lstm.cells[0] = CellOf1997(8, 16)
+#     _, (_, without) = lstm(x)
+# print(f"{with_gate.abs().mean():.1f} {without.abs().mean():.1f}")
+# assert without.abs().mean() > 10 * with_gate.abs().mean()
+# ```
+#
+# </details>

@@ -1,0 +1,62 @@
+"""What the page of the LSTM says of its numbers."""
+
+import math
+
+import pytest
+import torch
+
+from docs_src.figures import lstm as figures
+from labml_nn.lstm import LSTM
+
+KINDS = {"(": 1, ")": 2, "\n": 3}
+SUMS = [[-10, 10, 10, -10], [10, 10, 10, -10], [0, 10, -10, 0], [10, 10, 10, 10]]
+
+
+def follow(text):
+    """The cell states and hidden states of the table, one for each character."""
+    lstm = LSTM(4, 1, 1).double()
+    with torch.no_grad():
+        cell = lstm.cells[0]
+        cell.input_lin.weight.copy_(torch.tensor(SUMS))
+        cell.hidden_lin.weight.zero_()
+        cell.hidden_lin.bias.zero_()
+        state, kept, shown = None, [], []
+        for one in text:
+            x = torch.zeros(1, 1, 4).double()
+            x[0, 0, KINDS.get(one, 0)] = 1
+            _, state = lstm(x, state)
+            kept.append(state.c.item())
+            shown.append(state.h.item())
+    return kept, shown
+
+
+def test_the_elman_unit_cannot_count():
+    h, states = 0.0, []
+    for one in "((()))":
+        h = math.tanh(h + (1 if one == "(" else -1))
+        states.append(round(h, 2))
+    assert states == [0.76, 0.94, 0.96, -0.04, -0.78, -0.94]
+
+
+def test_a_line_by_hand():
+    kept, shown = follow("f(g(x))\n")
+    assert [abs(round(c, 2)) for c in kept] == [0, 1, 1, 2, 2, 1, 0, 0]
+    assert [abs(round(h, 2)) for h in shown] == [0, 0.76, 0.76, 0.96, 0.96, 0.76, 0, 0]
+    assert round(kept[6], 4) == -0.0003
+
+
+def test_a_number_is_kept_over_a_hundred_letters():
+    kept, _ = follow("(" + "x" * 100)
+    assert kept[-1] / kept[0] == pytest.approx(0.995, abs=5e-4)
+    gate = torch.sigmoid(torch.tensor(10.0, dtype=torch.double)).item()
+    assert round(gate, 5) == 0.99995 and round(1 - gate, 5) == 0.00005
+    assert round((1 - 0.96**2) ** 3, 4) == 0.0005
+
+
+def test_how_far_the_gradient_reaches():
+    at = figures.FAR.index
+    zero, one, three = (figures.arriving(bias) for bias in figures.BIASES)
+    elman = figures.arriving(None)
+    assert zero[at(30)] < elman[at(30)]
+    assert one[at(30)] / elman[at(30)] == pytest.approx(10, abs=2)
+    assert three[at(50)] == pytest.approx(0.5, abs=0.05)
