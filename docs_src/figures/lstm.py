@@ -4,7 +4,7 @@ import torch
 
 from labml_nn.lstm import LSTM
 from labml_nn.recurrent.elman import ElmanLayer
-from pylit.figures.draw import WIDTH, Figure, Panel, Plot, Table, arrow, box, element, text
+from pylit.figures.draw import WIDTH, Figure, Panel, Plot, Table, arrow, box, element, line, text
 
 UNITS, BATCH = 128, 8
 FAR = (0, 1, 2, 5, 10, 20, 30, 40, 50)
@@ -12,49 +12,55 @@ BIASES = (0.0, 1.0, 3.0)
 
 
 def cell():
-    """The upper line is the cell state; the lower one makes gates and shows the hidden state."""
-    parts = []
-    top, low, mid = 30, 128, 82
-    times, plus, shown = 96, 190, 262
-    parts.append(arrow(30, top, times - 11, top, "l t0"))
-    parts.append(arrow(times + 11, top, plus - 11, top, "l t0"))
-    parts.append(arrow(plus + 11, top, WIDTH - 30, top, "l t0"))
-    parts.append(text(26, top + 4, "c", "end") + text(WIDTH - 26, top + 4, "c′"))
-    for x, y, sign in (
-        (times, top, "×"),
-        (plus, top, "+"),
-        (plus, 62, "×"),
-        (shown + 24, mid + 12, "×"),
-    ):
-        parts.append(element("circle", "l t0", cx=x, cy=y, r=10))
-        parts.append(text(x, y + 4, sign, "middle"))
+    """The upper line is the cell state; from the lower one come the gates and what is shown."""
+    top, gates, low = 22, 96, 142  # heights: cell state, boxes of the gates, hidden state
+    forget, write, add, shown, out = 58, 104, 150, 196, 240
+    parts = [
+        text(4, top + 4, "c"),
+        arrow(14, top, forget - 11, top, "l t0"),
+        arrow(forget + 11, top, add - 11, top, "l t0"),
+        arrow(add + 11, top, WIDTH - 18, top, "l t0"),
+        text(WIDTH - 14, top + 4, "c′"),
+        text(4, low + 4, "h"),
+        arrow(14, low, shown, low, "l t4"),
+        arrow(30, low + 26, 30, low + 1, "l t4"),
+        text(30, low + 38, "x", "middle"),
+    ]
     anchor = "#LSTMCell.forward"
     for x, name, gate in (
-        (times, "σ", "f"),
-        (plus - 44, "σ", "i"),
-        (plus, "tanh", "g"),
-        (shown - 14, "σ", "o"),
+        (forget, "σ", "f"),
+        (write, "σ", "i"),
+        (add, "tanh", "g"),
+        (shown, "σ", "o"),
     ):
-        parts.append(box(x, 96, 34, 22, name, 0, anchor))
-        parts.append(text(x + 20, 112, gate))
-        parts.append(arrow(x, low + 14, x, 119, "l t4"))
-    parts.append(arrow(times, 96, times, top + 11, "l t0"))
-    parts.append(arrow(plus - 44, 96, plus - 9, 68, "l t0"))
-    parts.append(arrow(plus, 96, plus, 73, "l t0"))
-    parts.append(arrow(plus, 51, plus, top + 11, "l t0"))
-    parts.append(arrow(shown + 24, top, shown + 24, 51, "l t0"))
-    parts.append(box(shown + 24, 52, 38, 22, "tanh", 0, anchor))
-    parts.append(arrow(shown + 24, 74, shown + 24, mid + 1, "l t0"))
-    parts.append(arrow(shown + 4, 107, shown + 15, mid + 18, "l t0"))
-    parts.append(arrow(shown + 24, mid + 23, shown + 24, low + 14, "l t0"))
-    parts.append(arrow(shown + 24, low + 14, WIDTH - 30, low + 14, "l t0"))
-    parts.append(text(WIDTH - 26, low + 18, "h′"))
-    parts.append(arrow(30, low + 14, shown - 14, low + 14, "l t4"))
-    parts.append(text(26, low + 18, "h", "end"))
-    parts.append(arrow(60, low + 36, 60, low + 15, "l t4"))
-    parts.append(text(60, low + 48, "x", "middle"))
+        parts += [
+            arrow(x, low, x, gates + 23, "l t4"),
+            box(x, gates, 32, 22, name, 0, anchor),
+            text(x + 5, gates - 7, gate),
+        ]
+    # A gate goes to its product; what is added, to the sum; what is shown comes from above.
+    parts += [
+        arrow(forget, gates, forget, top + 11, "l t0"),
+        arrow(write, gates, add - 9, 66, "l t0"),
+        arrow(add, gates, add, 71, "l t0"),
+        arrow(add, 49, add, top + 11, "l t0"),
+        line(out, top, out, 36, "l t0"),
+        box(out, 36, 36, 22, "tanh", 0, anchor),
+        arrow(out, 58, out, gates, "l t0"),
+        arrow(shown + 16, gates + 11, out - 11, gates + 11, "l t0"),
+        line(out, gates + 21, out, low, "l t0"),
+        arrow(out, low, WIDTH - 18, low, "l t0"),
+        text(WIDTH - 14, low + 4, "h′"),
+    ]
+    for x, y, sign in (
+        (forget, top, "×"),
+        (add, top, "+"),
+        (add, 60, "×"),
+        (out, gates + 11, "×"),
+    ):
+        parts += [element("circle", "l t0", cx=x, cy=y, r=10), text(x, y + 4, sign, "middle")]
     return Figure(
-        [Panel(WIDTH, low + 54, tuple(parts))],
+        [Panel(WIDTH, low + 44, tuple(parts))],
         "Two lines from left to right. On the upper one the old cell state c is multiplied by the "
         "forget gate f; then the product of the input gate i and the candidate g is added, which "
         "gives the new cell state. On the lower one the old hidden state h and the input x reach "
