@@ -11,7 +11,7 @@ summary: >
 | [Data](data.py), [Tiny Shakespeare](tiny_shakespeare.py) | corpus, tokenizers for
 characters and words, batches, pairs for the encoder–decoder |
 | [Memory tasks](memory.py) | recall, overwriting and parity, which need no text |
-| [Presets](presets.py) | the four experiments, hyperparameters, learning-rate schedule,
+| [Presets](presets.py) | the experiments, hyperparameters, learning-rate schedule,
 curriculum |
 | [Training loop](trainer.py) | optimizers, clipping, accumulation, mixed precision;
 validation, samples, Ctrl-C |

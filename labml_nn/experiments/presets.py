@@ -2,7 +2,7 @@ r"""
 ---
 title: "Experiments, presets and hyperparameters"
 summary: >
-  Four experiments on Tiny Shakespeare, each with a model, a task and four presets; the
+  Five experiments on Tiny Shakespeare, each with a model, a task and four presets; the
   hyperparameters of a training, its learning-rate schedule and its curriculum.
 ---
 

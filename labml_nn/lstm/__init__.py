@@ -350,7 +350,7 @@ class LSTM(nn.Module):
         state after the last step. Both are attached to the graph: detach the state
         before you pass it to the next chunk.
         """
-        for part in state or (None,):
+        for part in (None,) if state is None else state:
             check_sequence(x, part, self.hidden_size, self.n_layers)
         hidden, kept = self.initial(x) if state is None else state
 

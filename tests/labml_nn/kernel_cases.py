@@ -234,7 +234,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "encoder_decoder": {"d_model": C, "heads": H, "n_layers": 2, "max_len": 8},
     "feedback": {"d_model": C, "heads": H, "n_layers": 2, "max_len": 8},
     "elman": {"d_model": C, "d_hidden": 10, "n_layers": 2},
-    "lstm": {"d_model": C, "d_hidden": 10, "n_layers": 2},
+    # Of one width, for then two matrices of a cell can share their weight.
+    "lstm": {"d_model": C, "d_hidden": C, "n_layers": 2},
 }
 
 
