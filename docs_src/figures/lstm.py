@@ -71,8 +71,8 @@ def cell():
 
 def gradient():
     """The length of a gradient, step by step back: new LSTMs, and an Elman layer."""
-    curves = {f"LSTM, bias {bias:g}": arriving(bias) for bias in BIASES}
-    curves["Elman"] = arriving(None)
+    curves = {f"LSTM, bias {bias:g}": _arriving(bias) for bias in BIASES}
+    curves["Elman"] = _arriving(None)
     plot = Plot(
         (0, FAR[-1]),
         (1e-20, 10),
@@ -99,7 +99,7 @@ def gradient():
     )
 
 
-def arriving(bias):
+def _arriving(bias):
     """The length of a gradient of length 1 at the last state, so many steps before.
 
     For new layers with random inputs; `bias` is that of the forget gates, None an Elman layer.

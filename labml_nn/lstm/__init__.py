@@ -109,11 +109,11 @@ from labml_nn.lstm import LSTM
 random.seed(1)
 torch.manual_seed(1)
 characters = "x()\n"
-depths = random.choices((1, 2, 3), k=6000)
+depths = random.choices((1, 2, 3), k=15000)
 text = "".join("(" * n + "x" + ")" * n + "\n" for n in depths)
-# # Eight equal pieces of the text, one in each column, [T, B].
-tokens = torch.tensor([characters.index(c) for c in text[: len(text) // 8 * 8]])
-tokens = tokens.view(8, -1).t()
+# # Sixteen equal pieces of the text, one in each column, [T, B].
+tokens = torch.tensor([characters.index(c) for c in text[: len(text) // 16 * 16]])
+tokens = tokens.view(16, -1).t()
 
 class Model(nn.Module):
     def __init__(self, n_vocab, d_model, d_hidden):
@@ -129,11 +129,11 @@ class Model(nn.Module):
 model = Model(len(characters), d_model=8, d_hidden=16)
 optimizer = torch.optim.Adam(model.parameters())
 # # The learning rate rises to 0.05, and falls again.
-schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.05, total_steps=200)
+schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.05, total_steps=250)
 state = None
-for t in range(0, 200 * 15, 15):
-    logits, state = model(tokens[t : t + 15], state)
-    loss = F.cross_entropy(logits.flatten(0, 1), tokens[t + 1 : t + 16].flatten())
+for t in range(0, 250 * 20, 20):
+    logits, state = model(tokens[t : t + 20], state)
+    loss = F.cross_entropy(logits.flatten(0, 1), tokens[t + 1 : t + 21].flatten())
     optimizer.zero_grad()
     loss.backward()
     nn.utils.clip_grad_norm_(model.parameters(), 1.0)

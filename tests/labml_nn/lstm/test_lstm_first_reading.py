@@ -55,8 +55,8 @@ def test_a_number_is_kept_over_a_hundred_letters():
 
 def test_how_far_the_gradient_reaches():
     at = figures.FAR.index
-    zero, one, three = (figures.arriving(bias) for bias in figures.BIASES)
-    elman = figures.arriving(None)
+    zero, one, three = (figures._arriving(bias) for bias in figures.BIASES)
+    elman = figures._arriving(None)
     assert zero[at(30)] < elman[at(30)]
     assert one[at(30)] / elman[at(30)] == pytest.approx(10, abs=2)
     assert three[at(50)] == pytest.approx(0.5, abs=0.05)
