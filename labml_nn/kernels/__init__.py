@@ -59,6 +59,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.nn.modules import module as torch_module
+from torch.overrides import _get_current_function_mode_stack
+from torch.utils._device import DeviceContext
 
 __all__ = [
     "Kernel",
@@ -227,6 +229,7 @@ def is_unmodified(module: Any, kernel: Kernel) -> bool:
         or torch._C._are_functorch_transforms_active()
         or torch._C._len_torch_dispatch_stack()
         or torch._C._get_tracing_state()
+        or (torch._C._len_torch_function_stack() and not _only_devices())
         or forward_ad._current_level >= 0
         or nn.Module.__call__ is not _MODULE_CALL
         or any(_GLOBAL_HOOKS)
@@ -247,6 +250,8 @@ def is_unmodified(module: Any, kernel: Kernel) -> bool:
         return False
     children = own["_modules"]
     for name in children if kernel.children is None else kernel.children:
+        if name not in children:  # deleted, and a function set in its place
+            return False
         child = children[name]
         if child is not None and not _is_plain_tree(child, kernel.definition):
             return False
@@ -254,6 +259,15 @@ def is_unmodified(module: Any, kernel: Kernel) -> bool:
 
 
 _MODULE_CALL = nn.Module.__call__
+
+
+# A `TorchFunctionMode` may replace any function that the definition calls. The one that
+# PyTorch itself uses, for `torch.set_default_device`, only says where tensors are made.
+def _only_devices() -> bool:
+    modes = _get_current_function_mode_stack()  # type: ignore[no-untyped-call]
+    return all(type(mode) is DeviceContext for mode in modes)
+
+
 _GLOBAL_HOOKS = (
     torch_module._global_forward_hooks,
     torch_module._global_forward_pre_hooks,

@@ -125,5 +125,6 @@ def fits(tensor: Any, *shape: int) -> bool:
         and tensor.dtype == torch.float32
         and tensor.device.type == "cpu"
         and tensor.layout == torch.strided
+        and not tensor.is_neg()  # its numbers are the negatives of those in memory
         and tensor.shape == shape
     )

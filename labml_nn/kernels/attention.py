@@ -51,7 +51,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend
 
-from labml_nn.checks import check_attention_inputs
 from labml_nn.kernels import kernel_for
 from labml_nn.transformers.mha import (
     KVCache,
@@ -191,8 +190,12 @@ class FusedAttention(torch.autograd.Function):
 # The kernels compute what the class defines. These attributes may be set to something
 # else without changing a class: a softmax over another axis, or a learned scale.
 def _is_supported(module: MultiHeadAttention, query: Tensor) -> bool:
+    parts = module._modules
+    softmax, dropout = parts.get("softmax"), parts.get("dropout")
     return (
-        module.softmax.dim == 1
+        type(softmax) is nn.Softmax
+        and type(dropout) is nn.Dropout
+        and softmax.dim == 1
         and type(module.scale) is float
         and type(query) is Tensor
         and not query.is_meta
@@ -233,7 +236,10 @@ def attend(
     if mask is not None and mask.dim() == 4 and mask.shape[3] == 1:
         causal = is_causal(mask[..., 0], len(query), len(key))
         mask = None if causal else mask
-    return fused_attention(module, query, key, value, mask, causal=causal)
+    x = fused_attention(module, query, key, value, mask, causal=causal)
+    # The backward pass reads the result, so the caller gets a copy, and may change it
+    # in place. The output projection would copy it anyway.
+    return x.clone() if x.requires_grad else x
 
 
 for _owner in (
@@ -265,9 +271,12 @@ def forward(
 
     The whole forward pass, for a module that is exactly what its class made it.
     """
-    if not _is_supported(module, query):
+    if (
+        not _is_supported(module, query)
+        or not query.dim() == key.dim() == value.dim() == 3
+        or len(key) != len(value)
+    ):
         return NotImplemented
-    check_attention_inputs(query, key, value)
     if module.attn is not None:
         module.attn = None
     try:
@@ -319,6 +328,7 @@ def _projections(
         and key is value
         and query.numel() > query.shape[-1] ** 2
         and (b_q is None) == (b_k is None) == (b_v is None)
+        and w_q.dtype == w_k.dtype == w_v.dtype  # `cat` would convert them
     ):
         bias = None if b_q is None else torch.cat([b_q, b_k, b_v])
         x = F.linear(query, torch.cat([w_q, w_k, w_v]), bias)

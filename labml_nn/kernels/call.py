@@ -29,10 +29,13 @@ This is the order in which the product reads them, and sequential reads are pref
 """
 
 import ctypes
+import functools
 import math
 import mmap
 import sys
 import threading
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -59,6 +62,26 @@ def fields(sizes: str, numbers: str, pointers: str) -> list[tuple[str, type]]:
 def up_to(number: int, multiple: int) -> int:
     """Returns `number`, rounded up to a multiple."""
     return -(-number // multiple) * multiple
+
+
+def without_autocast(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """
+    ## Autocast in a backward pass
+
+    A backward pass by hand computes in the dtypes of its forward pass, also if you call
+    `backward` under autocast. Its operations in place could not be converted.
+    """
+
+    @functools.wraps(backward)
+    def run(ctx: Any, *grads: Tensor | None) -> Any:
+        device = next(grad.device.type for grad in grads if grad is not None)
+        known = torch.amp.is_autocast_available(device)
+        if known and torch.is_autocast_enabled(device):
+            with torch.autocast(device, enabled=False):
+                return backward(ctx, *grads)
+        return backward(ctx, *grads)
+
+    return run
 
 
 # ## Large pages
@@ -129,7 +152,7 @@ class Call:
         """Sets pointers to tensors, made contiguous first if they are not."""
         for name, tensor in tensors.items():
             if tensor is not None:
-                tensor = self.tensors[name] = tensor.contiguous()
+                tensor = self.tensors[name] = tensor.contiguous().resolve_neg()
             setattr(self.task, name, None if tensor is None else tensor.data_ptr())
 
     def space(self, *shape: int) -> Tensor:

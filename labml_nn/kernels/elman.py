@@ -50,7 +50,7 @@ from torch import Tensor, nn
 from labml_nn.kernels import kernel_for
 from labml_nn.kernels.as_built import fits
 from labml_nn.kernels.build import SHARED, VECTORS, Kernel, Library
-from labml_nn.kernels.call import Call, fields, up_to
+from labml_nn.kernels.call import Call, fields, up_to, without_autocast
 from labml_nn.kernels.decoding import FOR_CPP, CompiledStep, is_decodable
 from labml_nn.language_model import LanguageModel
 from labml_nn.recurrent.elman import (
@@ -63,6 +63,15 @@ from labml_nn.recurrent.elman import (
 from labml_nn.recurrent.elman.bptt import recurrent_grad, run_backward, run_forward
 
 SUBMODULES: set[type[nn.Module]] = {ElmanCell, nn.Linear}
+
+
+#: The functions whose derivatives the kernels know, by name. A user may add others to
+#: the lesson's table, or replace one.
+KNOWN = dict(ACTIVATIONS)
+
+
+def is_known(nonlinearity: str) -> bool:
+    return nonlinearity in KNOWN and ACTIVATIONS[nonlinearity] is KNOWN[nonlinearity]
 
 
 class Arguments(NamedTuple):
@@ -90,13 +99,17 @@ def arguments_of(
     a batch, and a kernel in C++ must never read beyond the end of a tensor. The
     backward pass by hand conjugates nothing, so complex numbers are the reference's.
     """
-    linear, recurrent = layer.cell.input, layer.cell.recurrent.weight
+    cell: Any = layer._modules.get("cell")
+    if type(cell) is not ElmanCell:
+        return None
+    linear, square = (cell._modules.get(name) for name in ("input", "recurrent"))
     if (
-        x.dim() != 3
+        not type(linear) is type(square) is nn.Linear
+        or x.dim() != 3
         or len(x) == 0
-        or recurrent.is_complex()
-        or layer.cell.recurrent.bias is not None
-        or layer.cell.nonlinearity not in ACTIVATIONS
+        or (recurrent := square.weight).is_complex()
+        or square.bias is not None
+        or not is_known(cell.nonlinearity)
     ):
         return None
     batch, width = x.shape[1:]
@@ -113,6 +126,7 @@ def arguments_of(
             type(tensor) not in (Tensor, nn.Parameter)
             or (tensor.shape, tensor.dtype) != (shape, dtype)
             or tensor.device != x.device
+            or tensor.layout != torch.strided
         ):
             return None
     return Arguments(x, h_0, recurrent, linear.weight, linear.bias, mask)
@@ -179,11 +193,16 @@ class _Recurrence(torch.autograd.Function):
         else:
             states = compiled_forward(library, given, nonlinearity)
         ctx.library, ctx.nonlinearity = library, nonlinearity
-        ctx.save_for_backward(states, *tensors)
+
+        # No gradient depends on the bias. So it may be changed before the backward
+        # pass, which asks only whether there is one.
+        bias = None if given.bias is None else torch.empty_like(given.bias)
+        ctx.save_for_backward(states, *given._replace(bias=bias))
         return states
 
     # With `create_graph=True` gradients are enabled here, and C++ has none.
     @staticmethod
+    @without_autocast
     def backward(ctx: Any, grad_states: Tensor) -> tuple[Tensor | None, ...]:
         states, *tensors = ctx.saved_tensors
         arguments = grad_states, states, Arguments(*tensors), ctx.nonlinearity
@@ -214,9 +233,10 @@ def layer_in_pytorch(
     **cuDNN has not run.** No GPU was available; the tests run [its
     computation](#torch_rnn) on the CPU, where the same two functions exist.
     """
-    given, nonlinearity = arguments_of(layer, x, state, mask), layer.cell.nonlinearity
+    given = arguments_of(layer, x, state, mask)
     if given is None or len(x) < MIN_STEPS:
         return NotImplemented
+    nonlinearity = layer.cell.nonlinearity
     if x.is_cuda and mask is None and nonlinearity in ("tanh", "relu"):
         states = torch_rnn(given, nonlinearity)
     elif autocast_dtype(x) or not x.dtype == given.h_0.dtype == given.recurrent.dtype:
@@ -305,7 +325,7 @@ class Task(ctypes.Structure):
     )
 
 
-NAMES = tuple(ACTIVATIONS)  # C++ numbers the activation functions in this order
+NAMES = tuple(KNOWN)  # C++ numbers the activation functions in this order
 
 # `ROWS`: from this many rows on, a product amortises the reading of the weights.
 # $W x_t$ is computed for as many steps at a time as have this many rows together.
@@ -511,6 +531,7 @@ def decode_compiled(model: ElmanLanguageModel, state: Tensor) -> Any:
         or not fits(state, config.n_layers, state.shape[1], config.d_hidden)
         or config.n_vocab > MAX_VOCABULARY
         or config.tanh_projections
+        or not is_known(config.nonlinearity)
         or (library := KERNEL.find()) is None
     ):
         return NotImplemented

@@ -67,6 +67,7 @@ kernel](feedback_cpp.py) recomputes them too.
 | $p$, $h$ | `up`, `hidden` | `[B, F]` | hidden features, before and after ReLU |
 """
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -76,6 +77,7 @@ from torch.nn import functional as F
 
 from labml_nn.kernels import kernel_for
 from labml_nn.kernels.as_built import is_built_like
+from labml_nn.kernels.call import without_autocast
 from labml_nn.transformers.feed_forward import FeedForward
 from labml_nn.transformers.feedback import (
     FeedbackAttention,
@@ -121,30 +123,22 @@ class Config(NamedTuple):
 
 def config_of(model: FeedbackTransformerKV) -> Config | None:
     r"""
-    Reads the configuration. Returns `None` for what the kernels do not support: layers
-    may differ in their parameters only, and feed-forward networks have a ReLU.
+    Reads the configuration. Returns `None` for what the kernels do not support: the
+    model is what its class makes of its sizes, and feed-forward networks have a ReLU.
 
     PyTorch's generator draws the seed of the dropout masks, so that `torch.manual_seed`
     determines them.
     """
-    first, *others = model.layers
-    layer: Any = first
-    norms = [module for module in model.modules() if type(module) is nn.LayerNorm]
+    if not _is_as_built(model):
+        return None
+    layer: Any = model.layers[0]
+    if len(_dropout_modes(model.layers)) > 1:
+        return None
     drops = layer.attn.dropout, layer.dropout, layer.feed_forward.dropout
     dropout = [each.p if each.training else 0.0 for each in drops]
-    if (
-        not _is_plain_layer(layer, model)
-        or not all(is_built_like(other, first) for other in others)
-        or len({norm.eps for norm in norms}) > 1
-        or any(norm.weight is None or norm.bias is None for norm in norms)
-        or model.softmax.dim not in (0, -1)
-        or len(model.weights) != len(model.layers) + 1
-        or _dropout_modes(others) - _dropout_modes([first])
-    ):
-        return None
     return Config(
         heads=model.heads,
-        eps=norms[0].eps,
+        eps=layer.norm_ff.eps,
         horizon=model.horizon,
         norm_memory=isinstance(model.norm_memory, nn.LayerNorm),
         dropout=dropout,
@@ -152,28 +146,66 @@ def config_of(model: FeedbackTransformerKV) -> Config | None:
     )
 
 
-# A layer for the width and the heads of the model, as its class defines it.
-def _is_plain_layer(layer: Any, model: FeedbackTransformerKV) -> bool:
-    attn, network, heads = layer.attn, layer.feed_forward, (model.heads, model.d_k)
-    width, hidden = model.heads * model.d_k, network.layer1.out_features
-    maps = (
-        *((attn.query.linear, width, width), (attn.output, width, width)),
-        *((network.layer1, hidden, width), (network.layer2, width, hidden)),
-        *((model.key.linear, width, width), (model.value.linear, width, width)),
-    )
-    parts = attn.query, model.key, model.value
-    is_relu = type(network.activation) is nn.ReLU or network.activation is F.relu
-    return (
-        is_relu
-        and not network.is_gated
-        and attn.softmax.dim == 0
-        and type(attn.scale) is float
-        and all((part.heads, part.d_k) == heads for part in parts)
-        and all(each.weight.shape == (rows, columns) for each, rows, columns in maps)
-        and attn.key_pos_embeddings.shape == (attn.P, *heads)
-        and attn.key_pos_bias.shape == (attn.P, heads[0])
-        and attn.query_pos_bias.shape == heads
-    )
+# The sizes and options of the model and of its first layer, and a new model of these,
+# with which [all of it is compared](as_built.py).
+def _is_as_built(model: FeedbackTransformerKV) -> bool:
+    try:
+        layer: Any = model.layers[0]
+        attn, network = layer.attn, layer.feed_forward
+        new = _new_model(
+            n_layers=len(model.layers),
+            heads=attn.heads,
+            d_model=attn.d_model,
+            d_ff=network.layer1.out_features,
+            max_distance=attn.P,
+            horizon=model.horizon,
+            norm_memory=type(model.norm_memory) is nn.LayerNorm,
+            dropout=(attn.dropout.p, layer.dropout.p, network.dropout.p),
+            biases=(network.layer1.bias is not None, network.layer2.bias is not None),
+            is_relu_function=network.activation is F.relu,
+            eps=layer.norm_ff.eps,
+        )
+        return is_built_like(model, new)
+    except (AttributeError, TypeError, ValueError, RuntimeError):
+        return False  # no model has this configuration
+
+
+@functools.lru_cache(maxsize=16)
+def _new_model(
+    n_layers: int,
+    heads: int,
+    d_model: int,
+    d_ff: int,
+    max_distance: int,
+    horizon: int | None,
+    norm_memory: bool,
+    dropout: tuple[float, float, float],
+    biases: tuple[bool, bool],
+    is_relu_function: bool,
+    eps: float,
+) -> FeedbackTransformerKV:
+    of_weights, of_branches, of_features = dropout
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+        layer = FeedbackTransformerLayer(
+            d_model=d_model,
+            attn=FeedbackAttention(
+                *(heads, d_model, of_weights),
+                is_kv_precomputed=True,
+                max_distance=max_distance,
+            ),
+            feed_forward=FeedForward(
+                *(d_model, d_ff, of_features, F.relu if is_relu_function else None),
+                bias1=biases[0],
+                bias2=biases[1],
+            ),
+            dropout_prob=of_branches,
+        )
+        options: Any = {"horizon": horizon, "norm_memory": norm_memory}
+        model = FeedbackTransformerKV(layer, n_layers, d_model, heads, **options)
+    for module in model.modules():
+        if isinstance(module, nn.LayerNorm):
+            module.eps = eps
+    return model
 
 
 # `training` may be set for one submodule.
@@ -937,6 +969,7 @@ class Recurrence(torch.autograd.Function):
         return results
 
     @staticmethod
+    @without_autocast
     def backward(
         ctx: Any, top: Tensor | None, keys: Tensor | None, values: Tensor | None
     ) -> tuple[Tensor | None, ...]:
@@ -986,13 +1019,31 @@ def supported_config(
         or x_seq.numel() == 0
         or device == "meta"
         or x_seq.dtype not in (torch.float32, torch.float64)
+        or x_seq.dim() != 3
+        or x_seq.shape[-1] != model.d_model
         or any((p.dtype, p.device) != (x_seq.dtype, x_seq.device) for p in parameters)
         or torch.is_autocast_enabled(device)
-        or (memory.keys is not None and memory.keys.dtype != x_seq.dtype)
+        or not _continues(x_seq, memory, model)
         or (memory.mask is not None and not bool(memory.mask.all()))
     ):
         return None
     return config_of(model)
+
+
+# Slots of another width or another batch would be broadcast, or read beyond their end.
+def _continues(
+    x_seq: Tensor, memory: FeedbackMemory, model: FeedbackTransformerKV
+) -> bool:
+    keys, values = memory.keys, memory.values
+    if keys is None or values is None:
+        return keys is values
+    shape = (len(memory), x_seq.shape[1], model.heads, model.d_k)
+    expected = shape, x_seq.dtype, x_seq.device
+    return all(
+        type(each) in (Tensor, nn.Parameter)
+        and (each.shape, each.dtype, each.device) == expected
+        for each in (keys, values)
+    )
 
 
 @kernel_for(
