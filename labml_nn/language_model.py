@@ -385,10 +385,12 @@ class LanguageModel(nn.Module, Generic[State]):
         * `state` is the state after the text so far
 
         Returns a function from the next token of each sequence, `[B]`, to the logits of
-        the token after it, `[B, V]`, which stores the state. A
-        [kernel](kernels/__init__.py) may work in place.
+        the token after it, `[B, V]`, which stores the state and computes no gradients.
+        A [kernel](kernels/__init__.py) prepares it for the model as it is now, and may
+        work in place. So after you changed the model, make a new step.
         """
 
+        @torch.no_grad()
         def step(tokens: Tensor) -> Tensor:
             nonlocal state
             logits, state = self(tokens.unsqueeze(0), state)

@@ -74,11 +74,11 @@ def without_autocast(backward: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(backward)
     def run(ctx: Any, *grads: Tensor | None) -> Any:
-        device = next(grad.device.type for grad in grads if grad is not None)
-        known = torch.amp.is_autocast_available(device)
-        if known and torch.is_autocast_enabled(device):
-            with torch.autocast(device, enabled=False):
-                return backward(ctx, *grads)
+        for device in {grad.device.type for grad in grads if grad is not None}:
+            known = torch.amp.is_autocast_available(device)
+            if known and torch.is_autocast_enabled(device):
+                with torch.autocast(device, enabled=False):
+                    return backward(ctx, *grads)
         return backward(ctx, *grads)
 
     return run

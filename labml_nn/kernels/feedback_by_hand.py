@@ -166,7 +166,7 @@ def _is_as_built(model: FeedbackTransformerKV) -> bool:
             eps=layer.norm_ff.eps,
         )
         return is_built_like(model, new)
-    except (AttributeError, TypeError, ValueError, RuntimeError):
+    except (AttributeError, LookupError, TypeError, ValueError, RuntimeError):
         return False  # no model has this configuration
 
 

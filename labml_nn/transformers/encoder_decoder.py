@@ -66,6 +66,7 @@ from labml_nn.checks import (
     check_lengths,
     check_probability,
     check_sizes,
+    check_state,
     check_tokens,
     has_values,
 )
@@ -529,6 +530,7 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
                 "one first: state = model.encode(source), then model(tokens, state)"
             )
         check_tokens(tokens, self.config.n_vocab)
+        check_state(state, EncoderDecoderState, tokens)
         if state.target is None and has_values(tokens):
             at = (tokens != self.config.padding_token).int().argmax(0, keepdim=True)
             first = tokens.gather(0, at)[0]

@@ -212,7 +212,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from labml_nn.checks import check_attention, check_bool, check_mask, check_sizes
+from labml_nn.checks import (
+    check_attention,
+    check_attention_inputs,
+    check_bool,
+    check_mask,
+    check_sizes,
+)
 from labml_nn.kernels import reference
 
 __all__ = ["KVCache", "MultiHeadAttention", "PrepareForMultiHeadAttention"]
@@ -455,6 +461,7 @@ class MultiHeadAttention(nn.Module):
 
         Returns a vector for each query, `[T, B, C]`.
         """
+        check_attention_inputs(query, key, value)
         # Project the features of each token into queries, keys and values for all
         # heads. Each of these three lines is an $x W$ of the example.
         q = self.query(query)

@@ -20,10 +20,12 @@ import torch
 from kernel_cases import CASES, LESSONS, Case, Observed, observe
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.overrides import TorchFunctionMode
 
 from labml_nn import kernels
 from labml_nn.kernels import decoding, elman, feedback_cpp, feedback_decoding
 from labml_nn.transformers.feed_forward import FeedForward
+from labml_nn.transformers.feedback import FeedbackMemory
 
 #: Every case of every kernel, and the lessons as a whole.
 SUBJECTS = [*LESSONS.values(), *(case for cases in CASES.values() for case in cases)]
@@ -189,6 +191,8 @@ def parameter_in_memory(at: Subject) -> str:
             ("is a part of a larger one", torch.cat([old.detach()] * 2)[: len(old)]),
             ("is one number, expanded", old.detach()[:1].expand_as(old)),
             ("is on the device meta", old.detach().to("meta")),
+            ("is sparse", old.detach().to_sparse()),
+            ("has the bit of a negative", torch._neg_view(old.detach())),
             ("is no parameter", old.detach().clone()),
             ("is missing", None),
         ]
@@ -244,6 +248,53 @@ def default_type(at: Subject) -> str:
 def default_device(at: Subject) -> str:
     torch.set_default_device("meta")
     return "the default device is meta"
+
+
+def part(at: Subject) -> str:
+    """A submodule, everywhere, is another module or a function."""
+    parent, name, old = at.module()
+    new = at.pick([nn.Identity(), nn.ReLU(), nn.Softmax(0), nn.Dropout(0.0), lambda x: 2 * x])
+    for module in list(at.model.modules()):
+        child = module._modules.get(name)
+        if type(module) is type(parent) and type(child) is type(old):
+            delattr(module, name)
+            setattr(module, name, copy.deepcopy(new))
+    return f"{type(parent).__name__}.{name} is {new}"
+
+
+class Louder(TorchFunctionMode):
+    """A mode in which some of PyTorch's functions return twice as much."""
+
+    def __torch_function__(self, function: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = function(*args, **kwargs or {})
+        louder = getattr(function, "__name__", "") in ("linear", "softmax", "tanh", "einsum")
+        return 2 * result if louder else result
+
+
+def function_mode(at: Subject) -> str:
+    Louder().__enter__()
+    return "a mode changes some functions"
+
+
+def memory(at: Subject) -> str:
+    """The memory of a feedback model, of other sizes or types."""
+    if not hasattr(at.model, "scan"):
+        raise NotApplicable
+    keys, values = at.model.scan(at.inputs["x"])[1].slots().values()
+    how, keys, values = at.pick(
+        [
+            ("one value", keys, values[:1]),
+            ("values in double precision", keys, values.double()),
+            ("one sequence", keys[:, :1], values[:, :1]),
+            ("one feature", keys[..., :1], values[..., :1]),
+            ("no values", keys, None),
+        ]
+    )
+    given = FeedbackMemory(
+        *(None if each is None else each.detach().clone() for each in (keys, values))
+    )
+    at.case = dataclasses.replace(at.case, call=lambda model, x, **_: model.scan(x, given)[0])
+    return f"a memory with {how}"
 
 
 def layers(at: Subject) -> str:
@@ -350,6 +401,9 @@ CHANGES: dict[Callable[[Subject], str], int] = {
     default_type: 2,
     default_device: 1,
     layers: 2,
+    part: 3,
+    function_mode: 1,
+    memory: 2,
     tie: 2,
     without_gradients: 1,
     given_parameters: 2,
@@ -367,7 +421,8 @@ def changed(seed: int) -> tuple[str, Subject]:
         at = Subject(case, *case.make(), rng)
         chosen = rng.choices(list(CHANGES), list(CHANGES.values()), k=rng.choice([1, 1, 1, 2]))
         # Defaults are changed last: the other changes make tensors.
-        chosen.sort(key=lambda change: change in (default_type, default_device, autocast))
+        last = (default_type, default_device, autocast, function_mode)
+        chosen.sort(key=last.__contains__)
         said = []
         try:
             said += [change(at) for change in chosen]

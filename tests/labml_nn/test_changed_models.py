@@ -3,7 +3,9 @@
 `random_changes.py` looks for the next case; here stand those that were found.
 """
 
+import contextlib
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -22,13 +24,19 @@ from kernel_cases import (
     texts,
 )
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from labml_nn import kernels
+from labml_nn.kernels import elman as elman_kernels
+from labml_nn.kernels import feedback_cpp
+from labml_nn.recurrent import elman as elman_page
+from labml_nn.recurrent.elman import Elman
 from labml_nn.transformers.feed_forward import FeedForward
+from labml_nn.transformers.feedback import FeedbackMemory
 from labml_nn.transformers.mha import MultiHeadAttention
 
 #: In the tests shapes are checked at every call, often before PyTorch has a reason to raise.
-ERRORS = (IndexError, RuntimeError, TypeCheckError, ValueError)
+ERRORS = (AttributeError, IndexError, RuntimeError, TypeCheckError, TypeError, ValueError)
 
 
 def outcome(call):
@@ -47,7 +55,7 @@ def assert_as_reference(call):
     if "raises" in (actual, expected):
         assert actual is expected
     else:
-        torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4, equal_nan=True)
 
 
 def padded_vocabulary(model):
@@ -218,3 +226,127 @@ def test_heads_of_the_projections():
     for part in (attention.query, attention.key, attention.value):
         part.heads, part.d_k = 2, C // 2
     assert_as_reference(lambda: attention(query=x, key=x, value=x))
+
+
+def test_values_of_a_negative_view():
+    """What is in memory are their negatives."""
+    torch.manual_seed(0)
+    model = language_model("autoregressive").eval()
+    network = model.stack.layers[0].feed_forward.layer1
+    network.weight = nn.Parameter(torch._neg_view(network.weight.detach()))
+    assert_as_reference(partial(decode, model, **texts()))
+
+
+class Louder(TorchFunctionMode):
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **kwargs or {})
+        return 2 * result if function in (torch.tanh, torch.softmax, torch.einsum) else result
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_mode_for_functions_sees_all_of_them(name):
+    torch.manual_seed(0)
+    model, tokens = language_model(name), torch.randint(3, V, (6, 2))
+
+    def call():
+        with Louder():
+            return model.loss(tokens[:-1], tokens[1:])
+
+    assert_as_reference(call)
+
+
+@pytest.mark.parametrize("name", ["feedback_kv", "mha", "elman"])
+def test_a_part_of_another_kind(name):
+    """Also in all layers alike, where one layer is no different from the next."""
+    kinds = nn.Identity(), nn.ReLU(), nn.Dropout(0.0), nn.Softmax(0), lambda x: 2 * x
+    for old in {type(module) for module in LESSONS[name].make()[0].modules()}:
+        for kind in kinds:
+            torch.manual_seed(0)
+            model, inputs = LESSONS[name].make()
+            for module in list(model.modules()):
+                for child in [n for n, m in module.named_children() if type(m) is old]:
+                    delattr(module, child)
+                    setattr(module, child, kind)
+            assert_as_reference(partial(LESSONS[name].call, model, **inputs))
+
+
+def test_the_memory_of_another_feedback_model():
+    """It would be broadcast, or converted, or read beyond its end."""
+    torch.manual_seed(0)
+    model, inputs = LESSONS["feedback_kv"].make()
+    x = inputs["x"].detach()
+    given = model.scan(x)[1]
+    keys, values = given.keys, given.values
+
+    def call(*slots):
+        return model(x, memory=FeedbackMemory(*slots))
+
+    for slots in (
+        (keys, values[:1]),
+        (keys, values.double()),
+        (keys[:, :1], values[:, :1]),
+        (keys[..., :1], values[..., :1]),
+        (keys, None),
+    ):
+        assert_as_reference(partial(call, *slots))
+
+
+def test_inputs_of_another_width():
+    torch.manual_seed(0)
+    model, inputs = LESSONS["feedback_kv"].make()
+    x = inputs["x"].detach()
+    for other in (x[..., :-1], torch.cat([x, x], -1), x[0]):
+        assert_as_reference(partial(model, other))
+
+
+def test_activation_functions_of_the_user(monkeypatch):
+    """A new one in the table of the lesson, and one that is replaced."""
+    monkeypatch.setitem(elman_page.ACTIVATIONS, "sin", torch.sin)
+    monkeypatch.setitem(elman_page.ACTIVATIONS, "relu", nn.functional.leaky_relu)
+    x = torch.randn(7, B, C)
+    for name in ("sin", "relu"):
+        layer = random(Elman(C, 10, nonlinearity=name))
+        assert_as_reference(partial(layer, x))
+    model = language_model("elman", nonlinearity="relu").eval()
+    assert_as_reference(partial(decode, model, **texts()))
+
+
+def test_weights_of_several_types_are_not_converted():
+    attention, x = random(MultiHeadAttention(H, C, 0.0)), torch.randn(90, B, C).double()
+    attention.query.double()
+    attention.output.double()
+    assert_as_reference(lambda: attention(query=x, key=x, value=x))
+
+
+def test_changes_in_place_before_the_backward_pass():
+    """Of what no gradient depends on: a result, and a bias."""
+    attention = MultiHeadAttention(H, C, 0.0)
+    query = torch.randn(9, B, H, 4, requires_grad=True)
+    attention.attend(query, query, query).mul_(2).sum().backward()
+    layer = Elman(C, 10)
+    output, _ = layer(torch.randn(7, B, C))
+    with torch.no_grad():
+        layer.layers[0].cell.input.bias.zero_()
+    output.sum().backward()
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("lesson", ["elman", "feedback_kv"])
+def test_a_backward_pass_under_autocast(lesson, compiled):
+    """It computes in the dtype of the forward pass."""
+    model, inputs = LESSONS[lesson].make()
+    without = () if compiled else (elman_kernels, feedback_cpp)
+    with kernels.disabled(*without) if without else contextlib.nullcontext():
+        loss = tensors(LESSONS[lesson].call(model, **inputs))[0].square().sum()
+    (expected,) = torch.autograd.grad(loss, inputs["x"], retain_graph=True)
+    with torch.autocast("cpu"):
+        (actual,) = torch.autograd.grad(loss, inputs["x"])
+    torch.testing.assert_close(actual, expected, rtol=0.05, atol=0.05 * float(expected.abs().max()))
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_decoding_step_has_no_gradients(name):
+    model = language_model(name)
+    state, prompt, _ = model.prepare_prompt(torch.randint(3, V, (4, 2)))
+    step = model.decoding_step(model(prompt, state)[1])
+    assert not step(torch.tensor([3, 4])).requires_grad

@@ -232,6 +232,7 @@ def test_a_mask_for_each_head(vectors):
     [
         ({"query": torch.randn(T, C)}, r"`query` has shape \[5, 12\]; .*query\[:, None\]"),
         ({"value": torch.randn(S - 1, B, C)}, r"`key` has 7 positions and `value` 6"),
+        ({"value": torch.randn(1, B, C)}, r"`key` has 7 positions and `value` 1"),
         (
             {"key": torch.randn(S, B, 1, C)},
             r"`key` has shape \[7, 2, 1, 12\]; expected \[T, B, C\]$",
@@ -239,11 +240,11 @@ def test_a_mask_for_each_head(vectors):
     ],
 )
 def test_inputs_that_do_not_fit(unhooked, vectors, inputs, message):
-    """The kernel checks them. Without it PyTorch's own errors remain."""
+    """The same error with kernels and without; one value would be broadcast to all keys."""
     attention = unhooked(MODULE).MultiHeadAttention(H, C)
     with pytest.raises(ValueError, match=message):
         attention(**vectors | inputs)
-    with unhooked("labml_nn.kernels").disabled(), pytest.raises(RuntimeError):
+    with unhooked("labml_nn.kernels").disabled(), pytest.raises(ValueError, match=message):
         attention(**vectors | inputs)
 
 
