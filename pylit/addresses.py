@@ -2,6 +2,7 @@
 
 import posixpath
 import re
+from collections import Counter
 from collections.abc import Iterable
 from itertools import count
 from urllib.parse import quote, unquote
@@ -110,6 +111,8 @@ class Anchors:
     def __init__(self, reserved: Iterable[str] = ()) -> None:
         self._reserved = frozenset(reserved)
         self._taken = set(self._reserved)
+        #: The number of the last of the headings with the same words.
+        self._numbers: Counter[str] = Counter()
         #: The headings around the next one, by their levels as written and on the page.
         self._open: list[tuple[int, int]] = [(0, 1)]  # The title.
 
@@ -129,7 +132,10 @@ class Anchors:
         base += "-section" if base in self._reserved else ""
         if self.claim(base):
             return base, not chosen
-        return next(a for n in count(2) if self.claim(a := f"{base}-{n}")), False
+        numbers = count(self._numbers[base] + 2)
+        found = next(n for n in numbers if self.claim(f"{base}-{n}"))
+        self._numbers[base] = found - 1
+        return f"{base}-{found}", False
 
     def level(self, written: int) -> int:
         """Level on the page for a heading written with `written` signs ``#``.

@@ -48,10 +48,12 @@ NUMBER = re.compile(r"\*\*(\d+)\.\*\*")
 #: Mark the places of formulas and figures (`pylit.model.formula_slot`, `figure_slot`); authors
 #: cannot write them.
 RESERVED = re.compile("[\ue000-\ue003]")
-#: Characters of a note, in another's package and on the site's own pages; some rules of Markdown
-#: take quadratic time.
-MAX_CHARACTERS = 30_000
-MAX_OWN_CHARACTERS = 300_000
+#: Characters of a note that is read as Markdown.
+MAX_CHARACTERS = 100_000
+#: Signs that open something, and which Markdown may seek the end of in all of their paragraph; and
+#: the sum, over the paragraphs of a note, of these signs times characters. It takes half a second.
+_OPENING = "[<\\$\"'"
+MAX_STEPS = 30_000_000
 #: Levels of lists and quotes; each list has two.
 MAX_DEPTH = 100
 
@@ -113,8 +115,7 @@ def render_note(text: str, context: NoteContext) -> NoteHtml:
     """A note, which is Markdown, as HTML."""
     text = RESERVED.sub("", text)
     env: dict[str, Any] = {}
-    most = MAX_OWN_CHARACTERS if context.own else MAX_CHARACTERS
-    if len(text) <= most:
+    if len(text) <= MAX_CHARACTERS and _steps(text) <= MAX_STEPS:
         md = parser(context.own)
         md.validateLink = context.accepts  # type: ignore[method-assign, assignment]
         tokens = md.parse(text, env)
@@ -123,10 +124,16 @@ def render_note(text: str, context: NoteContext) -> NoteHtml:
             return _NoteRenderer(md, context, text, env).note(tokens)
     # It is too much for Markdown, such as data in a docstring.
     message = f"a note of {len(text):,} characters is shown as plain text"
-    hint = f"more than {most:,} characters, or {MAX_DEPTH} levels, are not read as Markdown"
+    hint = f"Markdown takes up to {MAX_CHARACTERS:,} characters, {MAX_DEPTH} levels, and paragraphs"
+    hint += f" with fewer signs such as {' '.join(_OPENING)}"
     place = (context.path, context.first_line, 0)
     context.report.add(Diagnostic(*place, "note-long", message, hint, "", Severity.WARNING))
     return NoteHtml(f'<pre class="fence"><code>{escape(text, quote=False)}</code></pre>\n')
+
+
+def _steps(text: str) -> int:
+    parts = text.split("\n\n")
+    return sum(len(part) * sum(map(part.count, _OPENING)) for part in parts)
 
 
 @cache
