@@ -1,10 +1,11 @@
 """Python source files under a folder, read as Python itself would read them.
 
-A source is a package, a folder of modules, or one ``.py`` file. Left out are hidden files and the
-output of tools: environments, caches, installed metadata, and ``build`` and ``dist`` beside a
-project's files, unless they are packages; the source folder itself never is. Symbolic links to
-folders are not followed: a folder inside the source is found anyway, and what is outside, a file
-too, was not meant to be published.
+A source is a package, a folder of modules, or one file. A stub, ``.pyi``, stands for a module that
+is not written in Python. Left out are hidden files and the output of tools: environments, caches,
+installed metadata, and ``build`` and ``dist`` beside a project's files, unless they are packages;
+and of a project its tests, documentation and set-up. The source folder itself never is. Symbolic
+links to folders are not followed: a folder inside the source is found anyway, and what is outside,
+a file too, was not meant to be published.
 """
 
 import codecs
@@ -15,14 +16,15 @@ import re
 import stat
 import tokenize
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
 from pylit.diagnostics import Report
 from pylit.model import SourceFile
 
-# ruff: noqa: PTH100, PTH110, PTH112, PTH113, PTH114
+# ruff: noqa: PTH100, PTH110, PTH112, PTH114
 # `os.path` answers False for what may not be looked at, where `pathlib` raises.
 
 
@@ -30,6 +32,9 @@ _PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 _SKIPPED = re.compile(r"\..*|__py(?:cache|packages)__|node_modules|.*\.(?:egg|(?:egg|dist)-info)")
 _SKIPPED_IF_HOLDING = ("pyvenv.cfg", "conda-meta", "CACHEDIR.TAG")
 _INSTALLED = ("site-packages", "dist-packages")
+_PYTHON = (".py", ".pyi")
+#: Left out when a source is a project, with its ``pyproject.toml`` or ``setup.py``.
+NOT_OF_A_PACKAGE = ("test", "tests", "doc", "docs", "setup.py", "conftest.py", "noxfile.py")
 
 _UNREADABLE = "make it readable, or remove it from the source"
 _WHAT_TO_NAME = (
@@ -38,26 +43,36 @@ _WHAT_TO_NAME = (
 )
 
 
-def discover(root: Path, *, own: bool, report: Report) -> Iterator[SourceFile]:
+def discover(
+    root: Path, *, own: bool, report: Report, exclude: Sequence[str] = ()
+) -> Iterator[SourceFile]:
     """The modules of the package, folder or file `root`, sorted by name, read one by one.
 
-    Dotted names are those of imports: ``torch/nn/modules`` gives ``torch.nn.modules.linear``, and
-    ``project/src/pkg`` gives ``pkg``. Missing or without Python, `root` is an error; other faults
-    are errors in the site's `own` sources and warnings elsewhere.
+    Files and folders whose name matches a pattern in `exclude` are left out; a pattern with ``/``
+    matches the path from the outermost package. Dotted names are those of imports:
+    ``torch/nn/modules`` gives ``torch.nn.modules.linear``, and ``project/src/pkg`` gives ``pkg``.
+    Missing or without Python, `root` is an error; other faults are errors in the site's `own`
+    sources and warnings elsewhere.
     """
     # Not `resolve`: modules are called what a symbolic link to them is called.
     top = Path(os.path.abspath(root))
     is_folder = os.path.isdir(top)
     base = top if is_folder else top.parent
-    # A folder without `__init__.py` inside a package or `site-packages` is a namespace package.
     while _is_package(base.parent) and base.parent != base:
         base = base.parent
-    if _is_package(base) or base.parent.name in _INSTALLED:
+    if _is_package(base):
         base = base.parent
+    base = _import_root(base)
     faults = len(report)
-    paths = [top] if os.path.lexists(top) and top.suffix == ".py" else []
+    paths = [top] if os.path.lexists(top) and top.suffix in _PYTHON else []
     if is_folder:
-        paths = list(_files(top, base, own=own, report=report))
+        if base == top and _holds(top, _PROJECT_FILES):
+            exclude = (*exclude, *NOT_OF_A_PACKAGE)
+        paths = [*_files(top, base, own=own, report=report, exclude=exclude)]
+        written = {path for path in paths if path.suffix == ".py"}
+        paths = [
+            path for path in paths if path in written or path.with_suffix(".py") not in written
+        ]
     readable = False
     for name, path in sorted((name, path) for path, name in _names(paths, base).items()):
         display = _text(path.relative_to(base))
@@ -81,13 +96,13 @@ def read_source(
     raw = read_bytes(path, display, own=own, report=report)
     if raw is None:
         return None
-    text, fault = decode(raw, declared=path.suffix == ".py")
+    text, fault = decode(raw, declared=path.suffix in _PYTHON)
     if fault:
         line, column, message = fault
         shown = text.split("\n")[line - 1][:200]
         hint = "save the file as UTF-8"
         report.fault(own, (display, line, column), "source-encoding", message, hint, shown)
-    is_package = path.name == "__init__.py"
+    is_package = path.stem == "__init__"
     return SourceFile(path, name, display, is_package, own, text, hashlib.sha256(raw).hexdigest())
 
 
@@ -148,7 +163,25 @@ def leaves(path: Path, folder: str, display: str, *, own: bool, report: Report) 
     return True
 
 
-def _files(top: Path, base: Path, *, own: bool, report: Report) -> Iterator[Path]:
+def _import_root(base: Path) -> Path:
+    """Where imports of what is in `base` begin: outside of the namespace packages, which have no
+    ``__init__.py``, in ``site-packages``, in the ``src`` of a project, or beside its files.
+    """
+    holds_packages = any(base.glob("*/__init__.py"))
+    for folder in (base, *base.parents):
+        if folder.name in _INSTALLED:
+            return folder
+        if _holds(folder, _PROJECT_FILES):
+            src = folder / "src"
+            if base.is_relative_to(src):
+                return src
+            return folder if base.parent == folder and holds_packages else base
+    return base
+
+
+def _files(
+    top: Path, base: Path, *, own: bool, report: Report, exclude: Sequence[str]
+) -> Iterator[Path]:
     """The files below `top` with the suffix of Python, regular files or not."""
 
     def unreadable(error: OSError) -> None:
@@ -159,9 +192,11 @@ def _files(top: Path, base: Path, *, own: bool, report: Report) -> Iterator[Path
         followed = []
         for path in sorted(Path(name, each) for each in (*folders, *files)):
             is_folder = path.name in folders
-            if _is_skipped(path) or not (is_folder or path.suffix == ".py"):
+            if _is_skipped(path) or not (is_folder or path.suffix in _PYTHON):
                 continue
             display = _text(path.relative_to(base))
+            if any(fnmatchcase(display if "/" in each else path.name, each) for each in exclude):
+                continue
             if leaves(path, inside, display, own=False, report=report):
                 continue
             if is_folder:
@@ -181,7 +216,7 @@ def _names(paths: Iterable[Path], base: Path) -> dict[Path, str]:
 
     def name(path: Path, root: Path) -> str:
         *folders, _ = path.relative_to(root).parts
-        own = [] if path.name == "__init__.py" and folders else [path.stem]
+        own = [] if path.stem == "__init__" and folders else [path.stem]
         return _text(".".join([*folders, *own]))
 
     names = {path: name(path, next(filter(is_root, path.parents))) for path in paths}
@@ -200,7 +235,7 @@ def _holds(folder: Path, names: Iterable[str]) -> bool:
 
 
 def _is_package(folder: Path) -> bool:
-    return os.path.isfile(folder / "__init__.py")
+    return _holds(folder, ("__init__.py", "__init__.pyi"))
 
 
 def _text(name: str | Path) -> str:

@@ -83,13 +83,44 @@ def test_names_are_those_of_imports_in_projects_and_installed_packages(tmp_path:
     write(tmp_path, {"one/pyproject.toml": "", "one/src/pkg/__init__.py": "", **two, **site})
     below = ["google.cloud.m", "pkg", "pkg2.m", "setup", "src.tests.t", "two.tests.t"]
     assert names(tmp_path) == below
+    assert names(tmp_path / "two") == ["pkg2.m"], "its tests and its set-up are no modules of it"
     assert names(tmp_path / "one") == names(tmp_path / "one/src") == ["pkg"]
     assert names(tmp_path / "env/site-packages/google") == ["google.cloud.m"]
 
 
+def test_a_namespace_package_has_its_name(tmp_path: Path) -> None:
+    files = ("p/src/space/sub/m.py", "q/space/sub/__init__.py", "q/scripts/run.py", "r/space/m.py")
+    write(tmp_path, dict.fromkeys((*files, "p/setup.py", "q/pyproject.toml"), ""))
+    assert names(tmp_path / "p/src/space") == ["space.sub.m"]
+    assert names(tmp_path / "p/src/space/sub") == ["space.sub.m"]
+    assert names(tmp_path / "q/space") == names(tmp_path / "q/space/sub") == ["space.sub"]
+    assert names(tmp_path / "q/scripts") == ["run"]
+    assert names(tmp_path / "r/space") == ["m"], "nothing says that it is one"
+
+
+def test_a_stub_stands_for_a_module_that_is_not_python(tmp_path: Path) -> None:
+    files = ("a.pyi", "a.py", "_fast.pyi", "_fast.cpython-311.so", "native/__init__.pyi")
+    write(tmp_path, dict.fromkeys((f"pkg/{name}" for name in (*files, "__init__.py")), ""))
+    sources, report = found(tmp_path / "pkg")
+    assert not report and [source.display for source in sources.values()] == [
+        "pkg/__init__.py",
+        "pkg/_fast.pyi",
+        "pkg/a.py",
+        "pkg/native/__init__.pyi",
+    ]
+
+
+def test_what_a_pattern_excludes(tmp_path: Path) -> None:
+    files = ("__init__", "a", "tests/t", "sub/tests/t", "sub/_vendor/v", "sub/m", "test_x")
+    write(tmp_path, {f"pkg/{name}.py": "" for name in files})
+    exclude = ("tests", "pkg/sub/_*", "test_*.py")
+    kept = discover(tmp_path / "pkg", own=True, report=Report(), exclude=exclude)
+    assert [source.name for source in kept] == ["pkg", "pkg.a", "pkg.sub.m"]
+
+
 SKIPPED = """.git/a.py .hidden.py __pycache__/a.py node_modules/a/a.py venv/pyvenv.cfg venv/a.py
 conda/conda-meta/history conda/a.py cache/CACHEDIR.TAG cache/a.py x.egg-info/a.py
-x-1.0.dist-info/a.py build/lib/a.py dist/a.py a.pyc a.pyi a.ipynb"""
+x-1.0.dist-info/a.py build/lib/a.py dist/a.py a.pyc a.ipynb"""
 
 
 def test_what_is_left_out(tmp_path: Path) -> None:

@@ -23,8 +23,9 @@ FILES = {
     "odd/a.b.py": "x = 1\n",
     "odd/a/b.py": "x = 1\n",
     f"odd/{LONG_NAME}.py": "x = 1\n",
-    "odd/data.py": f'"""{"[" * (MAX_CHARACTERS + 1)}"""\n',
+    "odd/data.py": f'"""{"x" * (MAX_CHARACTERS + 1)}"""\n',
     "odd/same.py": '"""' + "# Same\n\n" * 3_500 + '"""\n',
+    "odd/brackets.py": f'"""{"[" * 40_000}"""\n',
     "odd/folded.py": '"""\n' + "<details>\n\n" * 2000 + '</details>\n"""\n',
 }
 
@@ -67,11 +68,14 @@ def test_nothing_in_it_stops_the_build(tmp_path: Path) -> None:
     }
     site = tmp_path / "site"
     found = {f"odd/{Path(name).stem}.html" for name in decoded} | {"odd/index.py.html"}
-    found |= {f"odd/{name}.html" for name in ("index", "a/b", "data", "same", "folded")}
+    found |= {f"odd/{name}.html" for name in ("index", "a/b", "data", "brackets", "same", "folded")}
     assert pages(site) == found | {"index.html", "404.html"}
     assert "été" in (site / "odd/latin.html").read_text(encoding="utf-8")
     assert 'id="L20999"' in (site / "odd/many_lines.html").read_text(encoding="utf-8")
-    assert {d.path for d in outcome.report if d.code == "note-long"} == {"odd/data.py"}
+    assert {d.path for d in outcome.report if d.code == "note-long"} == {
+        "odd/data.py",
+        "odd/brackets.py",
+    }
     assert [d.line for d in outcome.report if d.code == "tex"] == [5]
 
     shown = (site / "odd/index.html").read_text(encoding="utf-8")
