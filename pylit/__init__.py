@@ -7,6 +7,7 @@ start reading. A module imports those above it and none below.
 `model`, `diagnostics`      the values that flow, and what is wrong in the input
 `cache`, `pool`             results kept for a later build, and work in other processes
 `discover`, `parse`         source files found; each as sections of notes and code (`scopes`)
+`readme`, `inventories`     a project's README as its home page; the names of other projects
 `names`, `cpp`              what a name in code stands for, and where it links to
 `highlight`                 code as HTML, line by line
 `tex`, `symbols`            formulas as HTML by MathJax (`node`); symbols paired with variables

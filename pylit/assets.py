@@ -19,6 +19,10 @@ SCRIPTS: Mapping[str, str] = {
     "replay.js": "replay",
 }
 
+#: What links stand on, in each theme: the ground that is nearest to them (`css/10-tokens.css`).
+_GROUNDS = {"#d3e4fa": "#000000", "#253c57": "#ffffff"}
+_CONTRAST = 4.5
+
 _COMMENT = re.compile(r"^[ \t]*(?:/\*.*?\*/[ \t]*|//[^\n]*)\n", re.MULTILINE | re.DOTALL)
 _INDENTATION = re.compile(r"^[ \t]+|\n(?=\n)", re.MULTILINE)
 
@@ -43,6 +47,42 @@ def assets(
         parts += sorted((docs / folder).glob("*.js")) if folder == "figures" else []
         files[f"assets/{name}"] = _script(parts).encode()
     return files
+
+
+def accent_rule(colour: str) -> str:
+    """The rule for links and marks in an author's colour: in each theme as near to it as can be
+    read.
+    """
+    shades = [
+        next(
+            shade
+            for parts in range(101)
+            if contrast(shade := _mixed(colour, end, parts), ground) >= _CONTRAST
+        )
+        for ground, end in (_GROUNDS.items() if colour else ())
+    ]
+    return f":root{{--link:light-dark({','.join(shades)})}}" if shades else ""
+
+
+def _channels(colour: str) -> list[int]:
+    return [int(colour[at : at + 2], 16) for at in (1, 3, 5)]
+
+
+def _mixed(colour: str, end: str, percent: int) -> str:
+    pairs = zip(_channels(colour), _channels(end), strict=True)
+    return "#" + "".join(f"{round(a + (b - a) * percent / 100):02x}" for a, b in pairs)
+
+
+def contrast(one: str, other: str) -> float:
+    """The ratio of the luminances of two colours, as WCAG 2 defines it."""
+
+    def luminance(colour: str) -> float:
+        parts = (part / 255 for part in _channels(colour))
+        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
 
 
 def style_sheet(parts: Iterable[Path]) -> str:

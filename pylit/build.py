@@ -25,6 +25,8 @@ from pylit.cache import Cache, CacheError, digest, folder_lock
 from pylit.config import SiteConfig
 from pylit.diagnostics import Diagnostic, Report, Severity
 from pylit.figures.gallery import FigureHtml, FigureRuns
+from pylit.inventories import read_inventories
+from pylit.model import Target
 from pylit.node.process import NodeError
 from pylit.outcome import Options, Outcome
 from pylit.runs import end_workers, versions
@@ -138,9 +140,10 @@ class Builder(ExitStack):
         config = read_config(options, report)
         if config is None:
             return
+        others = read_inventories(config.inventories, options.root, report)
         once = not (options.check or options.serving)
         if once:
-            state, newest = inputs(options, config)
+            state, newest = inputs(options, (config, sorted(others)))
             name, key = f"last {options.out}", digest(generator_digest(), state)
             pages, faults, written = self.cache.load(name, key) or (0, (), None)
             if written == output_state(options.out):
@@ -154,7 +157,7 @@ class Builder(ExitStack):
                     end.enter_context(folder_lock(folder))
             output = end.enter_context(Output(options.out, report, check=options.check))
             if not report.failed:
-                self._make(config, output, outcome)
+                self._make(config, others, output, outcome)
                 outcome.written = output.publish()
             if not report.failed:
                 self.cache.prune()
@@ -163,7 +166,9 @@ class Builder(ExitStack):
                         name, key, (outcome.pages, tuple(report), output_state(options.out))
                     )
 
-    def _make(self, config: SiteConfig, output: Output, outcome: Outcome) -> None:
+    def _make(
+        self, config: SiteConfig, others: Mapping[str, Target], output: Output, outcome: Outcome
+    ) -> None:
         """Make every file of the site: the pipeline."""
         options, report, typeset = self.options, outcome.report, self._maths.result
         site = Site(options, config, self.cache, generator_digest(), outcome)
@@ -177,7 +182,7 @@ class Builder(ExitStack):
             ShapeRuns(modules, *where, run=options.run, stays=options.serving) as tracing,
             FigureRuns(modules, texts, *where, run=options.run, stays=options.serving) as gallery,
         ):
-            site.gather(draft_pages(site, parsed_pages, self._maths))
+            site.gather(draft_pages(site, parsed_pages, others, self._maths))
             digests = {parsed.source.name: parsed.source.digest for parsed in own}
             if self.shown is not None:
                 early, last = Report(report), self._shapes.items()

@@ -5,11 +5,12 @@ A new page begins as ``docs_src/skeleton.py.jinja``, else as the theme's: a smal
 
 import argparse
 import atexit
+import json
 import keyword
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -18,8 +19,9 @@ from jinja2 import Environment, StrictUndefined
 
 from pylit import __version__
 from pylit.build import Builder
-from pylit.config import load_config
+from pylit.config import PYPROJECT, SITE_TOML, has_settings, load_config, metadata
 from pylit.diagnostics import Report
+from pylit.discover import NOT_OF_A_PACKAGE
 from pylit.node.process import NodeError, find_node, set_up, user_cache
 from pylit.outcome import THEME, Options, print_outcome
 from pylit.pool import cores
@@ -28,9 +30,10 @@ from pylit.pool import cores
 SKELETON = "skeleton.py.jinja"
 _SETTINGS = """\
 # The site of {name}: `pylit serve` shows it while you write, `pylit build` writes it to site/.
-title = "{name}"
-summary = "What {name} is, in a sentence."
+title = {title}
+summary = {summary}
 sources = ["{source}"]
+exclude = [{exclude}]
 
 # Lists of pages; a `[[path]]` is read in its order. A page in no list is found all the same.
 # [[path]]
@@ -49,17 +52,33 @@ def init_site(package: Path, root: Path) -> Path:
     target, root = package.resolve(), root.resolve()
     if not target.exists() or root not in target.parents:
         raise CommandError(f"there is no {package} in {root}; name a package or a .py file in it")
-    text = _SETTINGS.format(name=target.stem, source=target.relative_to(root).as_posix())
-    return _write(root / "docs_src/site.toml", text)
+    name, about = target.stem, metadata(root)
+    found = (each for each in NOT_OF_A_PACKAGE if any(target.glob(f"**/{each}")))
+    text = _SETTINGS.format(
+        name=name,
+        title=json.dumps(about.get("name", name), ensure_ascii=False),
+        summary=json.dumps(about.get("description", f"What {name} is, in a sentence.")),
+        source=target.relative_to(root).as_posix(),
+        exclude=", ".join(f'"{each}"' for each in found),
+    )
+    if has_settings(root) and not (root / SITE_TOML).exists():
+        raise CommandError(f"[tool.pylit] in {root / PYPROJECT} has settings already; edit them")
+    return _write(root / SITE_TOML, text)
+
+
+def init_workflow(root: Path) -> Path:
+    """Write the workflow that publishes the site with GitHub Pages."""
+    text = (THEME / "site.yml").read_text(encoding="utf-8")
+    return _write(root / ".github/workflows/site.yml", text)
 
 
 def new_page(path: Path, root: Path) -> Path:
     """Write the skeleton of the module `path` in a source of the site at `root`."""
-    docs, report = root / "docs_src", Report()
-    config = load_config(docs / "site.toml", "docs_src/site.toml", report)
+    report = Report()
+    config = load_config(root, report)
     if config is None:
         raise CommandError("\n".join(map(str, report)))
-    own = docs / SKELETON
+    own = root / "docs_src" / SKELETON
     template = own if own.is_file() else THEME / SKELETON
     target, root = path.resolve(), root.resolve()
     if target.suffix != ".py":
@@ -91,6 +110,18 @@ def new_page(path: Path, root: Path) -> Path:
 
 def _is_package(folder: Path) -> bool:
     return (folder / "__init__.py").is_file()
+
+
+def _written(given: argparse.Namespace, root: Path) -> Iterator[Path]:
+    if given.command == "new":
+        yield new_page(given.path, root)
+        return
+    if not (given.path or given.github):
+        raise CommandError("name a package, `init PACKAGE`, or a workflow, `init --github`")
+    if given.path:
+        yield init_site(given.path, root)
+    if given.github:
+        yield init_workflow(root)
 
 
 def _write(path: Path, text: str) -> Path:
@@ -137,18 +168,20 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     build = commands.add_parser("build", parents=[shared], help="write a site as files")
     check = "write nothing, and fail on warnings too"
     build.add_argument("--check", action="store_true", help=check)
+    strict = "fail on warnings too, though the site is written"
+    build.add_argument("--strict", action="store_true", help=strict)
     about = "show a site in a browser, and rebuild it at each edit"
     serve = commands.add_parser("serve", parents=[shared], help=about)
     port = "of the server (default: %(default)s; 0: any free one)"
     serve.add_argument("--port", type=int, default=8000, metavar="P", help=port)
-    serve.set_defaults(check=False)
+    serve.set_defaults(check=False, strict=False)
     about = "write the settings of a site for a package in this folder"
     init = commands.add_parser("init", help=about)
-    init.add_argument("path", type=Path, metavar="PACKAGE")
-    init.set_defaults(write=init_site)
+    init.add_argument("path", nargs="?", type=Path, metavar="PACKAGE")
+    workflow = "write a workflow, too, that publishes the site with GitHub Pages"
+    init.add_argument("--github", action="store_true", help=workflow)
     new = commands.add_parser("new", help="write the beginning of a new page")
     new.add_argument("path", type=Path, metavar="PACKAGE/PAGE.py")
-    new.set_defaults(write=new_page)
     return parser
 
 
@@ -161,8 +194,9 @@ def main(argv: Sequence[str] | None = None, home: Path | None = None) -> int:
     given = parser.parse_args(argv)
     try:
         if given.command in ("init", "new"):
-            path = given.write(given.path, home or Path.cwd())
-            print(f"Wrote {path}. `{parser.prog} serve` shows it while you write.")
+            for path in _written(given, home or Path.cwd()):
+                print(f"Wrote {path}.")
+            print(f"`{parser.prog} serve` shows the site while you write.")
             return 0
         options = _options(given, home)
         if given.command == "build":
@@ -180,10 +214,9 @@ def main(argv: Sequence[str] | None = None, home: Path | None = None) -> int:
 
 def _options(given: argparse.Namespace, home: Path | None) -> Options:
     root, sources, missing = home or Path.cwd(), given.sources, ""
-    settings = Path("docs_src/site.toml")
-    if not home and len(sources) == 1 and (sources[0] / settings).is_file():
+    if not home and len(sources) == 1 and has_settings(sources[0]):
         root, sources = sources[0].absolute(), []
-    if not sources and not (root / settings).is_file():
+    if not sources and not has_settings(root):
         ways = "write one with `pylit init PACKAGE`, or name a package, `pylit build PACKAGE`"
         raise CommandError(f"there is no docs_src/site.toml in {root}; {ways}")
     if home and sources and not (given.out or given.check):
@@ -205,6 +238,7 @@ def _options(given: argparse.Namespace, home: Path | None) -> Options:
         cache=_cache(given.cache, home / ".cache" / "pylit" if home else user_cache()),
         jobs=given.jobs,
         check=given.check,
+        strict=given.strict,
         # Who runs the script of a repository runs its code already.
         run=given.run or home is not None,
         title=given.title,
@@ -234,5 +268,6 @@ def build(options: Options, *, verbose: bool) -> int:
     """Build once and print the outcome; returns the exit status."""
     with Builder(options) as builder:
         outcome = builder.build()
-    print_outcome(outcome, options, verbose=verbose or options.check)
-    return 1 if outcome.report.failed or (options.check and len(outcome.report)) else 0
+    strict = options.strict or options.check
+    print_outcome(outcome, options, verbose=verbose or strict)
+    return 1 if outcome.report.failed or (strict and len(outcome.report)) else 0

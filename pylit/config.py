@@ -1,7 +1,8 @@
-"""What an author decides about a site: ``docs_src/site.toml``, read and checked.
+"""What an author decides about a site, in ``docs_src/site.toml`` or in ``[tool.pylit]`` of
+``pyproject.toml``, read and checked.
 
-One table of rules checks every key and value. A fault is reported with its line and, for a misspelt
-key, the nearest valid one.
+One table of rules checks every key and value, and says what each is for: the page of all settings
+shows it. A fault is reported with its line and, for a misspelt key, the nearest valid one.
 """
 
 import datetime
@@ -18,10 +19,10 @@ from pylit.diagnostics import Diagnostic, Report, nearest
 
 @dataclass(frozen=True, slots=True)
 class PageName:
-    """A page as `site.toml` names it: ``package.module``, or ``notation``."""
+    """A page as the settings name it: ``package.module``, or ``notation``."""
 
     name: str
-    #: Its line in `site.toml`.
+    #: Its line in the file of settings.
     line: int = 0
 
 
@@ -72,6 +73,14 @@ class SiteConfig:
     language: str
     #: Folders and files to render, relative to the folder that holds ``docs_src``.
     sources: tuple[str, ...]
+    exclude: tuple[str, ...] = ()
+    version: str = ""
+    readme: str = ""
+    accent: str = ""
+    logo: str = ""
+    inventories: tuple[str, ...] = ()
+    #: The file of the settings, for diagnostics.
+    display: str = ""
     groups: tuple[Group, ...] = ()
     paths: tuple[Group, ...] = ()
     news: tuple[News, ...] = ()
@@ -83,12 +92,14 @@ class _Rule(NamedTuple):
     expected: str
     #: None for a required key.
     default: Any = None
+    #: What it is for.
+    about: str = ""
 
 
-def _text(pattern: str, example: str, default: str | None = None) -> _Rule:
+def _text(pattern: str, example: str, default: str | None = None, about: str = "") -> _Rule:
     compiled = re.compile(pattern, re.DOTALL)
     expected = f'text such as "{example}"'
-    return _Rule(lambda v: isinstance(v, str) and compiled.fullmatch(v), expected, default)
+    return _Rule(lambda v: isinstance(v, str) and compiled.fullmatch(v), expected, default, about)
 
 
 def _are_names(value: Any) -> bool:
@@ -100,31 +111,83 @@ def _are_tables(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(table, dict) for table in value)
 
 
-_TITLE = _text(r".*\S.*", "Attention")
-_SUMMARY = _text(r".*", "Attention, line by line.", "")
-_NAMES = _Rule(_are_names, 'a list of different names such as ["package", "notation"]')
-_TABLES = _Rule(_are_tables, "tables below headers such as [[path]]", ())
-# A time of day would make the feed depend on a time zone.
-_DATE = _Rule(lambda v: type(v) is datetime.date, "a date without quotes such as 2026-01-31")
+def _names(examples: str, about: str, default: tuple[()] | None = None) -> _Rule:
+    return _Rule(_are_names, f"a list of different names such as [{examples}]", default, about)
+
+
+def _tables(key: str, about: str) -> _Rule:
+    return _Rule(_are_tables, f"tables below headers such as [[{key}]]", (), about)
+
+
+_FILE = r"([^/\\\s][^\\]*)?"
 _SITE = {
-    "title": _TITLE,
-    "summary": _SUMMARY,
-    "base_url": _text(r"(https?://[^\s/?#]+(/[^\s?#]*)?)?", "https://example.org/nn/", ""),
-    "repository": _text(r"([\w.-]+/[\w.-]+)?", "owner/name", ""),
-    "branch": _text(r"[^\s~^:?*\[\\]+", "main", "main"),
-    "language": _text(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*", "pt-BR", "en"),
-    "sources": _NAMES,
-    "group": _TABLES,
-    "path": _TABLES,
-    "news": _TABLES,
-    "relation": _TABLES,
+    "title": _text(r".*\S.*", "Attention", None, "Title of the site."),
+    "summary": _text(r".*", "Attention, line by line.", "", "The sentence below the title."),
+    "version": _text(r"[^\s]*", "1.2.0", "", "Version of the project, for links of other sites."),
+    "sources": _names('"package", "tools.py"', "Packages, folders and files to render."),
+    "exclude": _names(
+        '"tests", "pkg/_vendor/*"',
+        "Names of files and folders to leave out; a pattern with / is for the whole path.",
+        (),
+    ),
+    "readme": _text(
+        _FILE,
+        "README.md",
+        "README.md",
+        "The text of the home page, if there is no docs_src/pages/index.md; empty for none.",
+    ),
+    "base_url": _text(
+        r"(https?://[^\s/?#]+(/[^\s?#]*)?)?",
+        "https://example.org/nn/",
+        "",
+        "The address of this site, for search engines, the feed and cards.",
+    ),
+    "repository": _text(
+        r"([\w.-]+/[\w.-]+)?",
+        "owner/name",
+        "",
+        "On GitHub, for links to sources; else from [project.urls], else from git.",
+    ),
+    "branch": _text(r"[^\s~^:?*\[\\]+", "main", "main", "The branch these links lead to."),
+    "language": _text(
+        r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*", "pt-BR", "en", "The language of the prose."
+    ),
+    "accent": _text(
+        r"(#[0-9A-Fa-f]{6})?",
+        "#7a1f5c",
+        "",
+        "Colour of links and marks, made darker or lighter until it reads well in both themes.",
+    ),
+    "logo": _text(
+        r"([^/\s][^\\]*\.(svg|png))?", "docs/logo.svg", "", "A square picture before the title."
+    ),
+    "inventories": _names(
+        '"https://numpy.org/doc/stable/"',
+        "Documentation by Sphinx or pylit, whose names become links. Its objects.inv is fetched"
+        " once and stays in the cache; or it is read from a path behind the address and a space.",
+        (),
+    ),
+    "group": _tables("group", "Pages below one title on the home page."),
+    "path": _tables("path", "A reading path: lessons that the home page shows as cards, in order."),
+    "news": _tables("news", "Entries of the feed, which is made for a site with a base_url."),
+    "relation": _tables("relation", "Functions that are decorated with a method, and that method."),
 }
-_GROUP = {"title": _TITLE, "summary": _SUMMARY, "pages": _NAMES}
-_NEWS = {"date": _DATE, "title": _TITLE, "summary": _SUMMARY, "page": _TITLE}
+_TITLE = _text(r".*\S.*", "Attention", None, "Its title.")
+_SUMMARY = _text(r".*", "Attention, line by line.", "", "A sentence about it.")
+_PAGES = _names('"package.module", "notation"', "Modules, and pages of docs_src/pages, in order.")
+_GROUP = {"title": _TITLE, "summary": _SUMMARY, "pages": _PAGES}
+# A time of day would make the feed depend on a time zone.
+_DATE = _Rule(
+    lambda v: type(v) is datetime.date, "a date without quotes such as 2026-01-31", None, "Its day."
+)
+_PAGE = _text(r".*\S.*", "notation", None, "The page that it is about.")
+_NEWS = {"date": _DATE, "title": _TITLE, "summary": _SUMMARY, "page": _PAGE}
 _RELATION = {
-    "decorator": _text(r"[^\W\d]\w*", "kernel_for"),
-    "on_function": _text(r".*\S.*", "Kernel for"),
-    "on_argument": _text(r".*\S.*", "Also computed by"),
+    "decorator": _text(r"[^\W\d]\w*", "kernel_for", None, "The name of a decorator."),
+    "on_function": _text(r".*\S.*", "Kernel for", None, "Under the notes of what it decorates."),
+    "on_argument": _text(
+        r".*\S.*", "Also computed by", None, "Under the notes of the method that is its argument."
+    ),
 }
 _KINDS: Mapping[str, tuple[type[Any], Mapping[str, _Rule]]] = {
     "group": (Group, _GROUP),
@@ -139,35 +202,91 @@ _GITHUB = re.compile(r"github\.com[/:]([\w.-]+/[\w.-]+?)(?:\.git)?/?$")
 _LABELS = ("repository", "source", "sourcecode", "github", "homepage")
 
 
-def load_config(path: Path, display: str, report: Report) -> SiteConfig | None:
-    """Read `site.toml`; None, with the reasons in `report`, when any of it is wrong."""
+def settings() -> Iterator[tuple[str, str, str, str]]:
+    """Every setting: its key, below a header if it has one; its meaning, form and default."""
+    tables = {"": _SITE} | {f"[[{key}]] ": rules for key, (_, rules) in _KINDS.items()}
+    for header, rules in tables.items():
+        for key, rule in rules.items():
+            default = "required" if rule.default is None else rule.default or "none"
+            yield f"{header}{key}", rule.about, rule.expected, default
+
+
+#: The files of settings, below the folder of a site: one of the two.
+SITE_TOML, PYPROJECT = "docs_src/site.toml", "pyproject.toml"
+
+
+def has_settings(root: Path) -> bool:
+    """Whether a folder is that of a site."""
+    return (root / SITE_TOML).is_file() or "pylit" in _project(root, Report()).get("tool", {})
+
+
+def load_config(root: Path, report: Report) -> SiteConfig | None:
+    """Read the settings of the site in `root`; None, with the reasons in `report`, when any of them
+    is wrong. What they do not say, the metadata of the project may: ``[project]``.
+    """
+    before, display = len(report), SITE_TOML
+    project = _project(root, report)
+    values: Mapping[str, Any] | None = project.get("tool", {}).get("pylit")
+    if (root / SITE_TOML).exists() or (values is None and len(report) == before):
+        if values is not None:
+            message, hint = "has settings, and [tool.pylit] too", "keep one of the two"
+            report.add(Diagnostic(SITE_TOML, 0, 0, "config", message, hint))
+        values = _read(root, SITE_TOML, report)
+    else:
+        display = PYPROJECT
+    if values is None or len(report) > before:
+        return None
+    about = _about(project)
+    known = {"title": "name", "summary": "description", "version": "version"}
+    values = {key: about[name] for key, name in known.items() if name in about} | dict(values)
+    text = (root / display).read_text("utf-8-sig")
+    header = next((n for n, t in enumerate(text.split("\n"), 1) if t.strip() == "[tool.pylit]"), 0)
+    table = _Reader(display, text.split("\n"), report).table(values, _SITE, header)
+    for key in {"readme", "logo"} & values.keys() if len(report) == before else ():
+        path = (root / table[key]).resolve()
+        if table[key] and not (path.is_file() and path.is_relative_to(root.resolve())):
+            message, hint = f"`{key}` is '{table[key]}'", f"expected a file in {root}"
+            report.add(Diagnostic(display, 0, 0, "config", message, hint))
+    if len(report) > before:
+        return None
+    tables = {f"{key}s": table.pop(key) for key in ("group", "path", "relation")}
+    config = SiteConfig(display=display, **tables, **table)
+    return _located(config, about.get("urls", {}), root)
+
+
+def metadata(root: Path) -> Mapping[str, Any]:
+    """What a project says of itself; nothing if that cannot be read."""
+    return _about(_project(root, Report()))
+
+
+def _about(project: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The metadata in ``pyproject.toml``, as the standard has it, or as Poetry had it before."""
+    found = project.get("project") or project.get("tool", {}).get("poetry")
+    return found if isinstance(found, dict) else {}
+
+
+def _project(root: Path, report: Report) -> Mapping[str, Any]:
+    return (_read(root, PYPROJECT, report) or {}) if (root / PYPROJECT).is_file() else {}
+
+
+def _read(root: Path, name: str, report: Report) -> dict[str, Any] | None:
     try:
-        text = path.read_bytes().decode("utf-8-sig")
-        values = tomllib.loads(text)
+        return tomllib.loads((root / name).read_bytes().decode("utf-8-sig"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         line = re.search(r"at line (\d+)", str(error))
         hint = "it is TOML (https://toml.io) in UTF-8; `pylit init PACKAGE` writes one"
         message = f"cannot be read: {error}"
-        report.add(Diagnostic(display, int(line[1]) if line else 0, 0, "config", message, hint))
+        report.add(Diagnostic(name, int(line[1]) if line else 0, 0, "config", message, hint))
         return None
-    before = len(report)
-    table = _Reader(display, text.split("\n"), report).table(values, _SITE, 0)
-    if len(report) > before:
-        return None
-    tables = {f"{key}s": table.pop(key) for key in ("group", "path", "relation")}
-    return _located(SiteConfig(**tables, **table), path.parents[1])
 
 
-def _located(config: SiteConfig, root: Path) -> SiteConfig:
+def _located(config: SiteConfig, urls: Mapping[str, str], root: Path) -> SiteConfig:
     """Take a missing repository from ``[project.urls]``, else from git's remote.
 
-    The address of the site is in `site.toml` alone: a homepage is seldom this site.
+    The address of the site is in the settings alone: a homepage is seldom this site.
     """
     found = None
     if not config.repository:
-        project = root / "pyproject.toml"
-        text = project.read_text(encoding="utf-8") if project.is_file() else ""
-        urls = tomllib.loads(text).get("project", {}).get("urls", {})
         named = {re.sub(r"[\W_]", "", label).lower(): url for label, url in urls.items()}
         command = ["git", "-C", str(root), "remote", "get-url", "origin"]
         try:
@@ -199,7 +318,7 @@ class _Reader:
         for key in values.keys() - rules.keys():
             hint = nearest(key, rules, f"valid keys: {', '.join(sorted(rules))}")
             self._fault(self._line_of(key, header), f"unknown key `{key}`", hint)
-        result = {}
+        result: dict[str, Any] = {}
         for key, rule in rules.items():
             value = result[key] = values.get(key, rule.default)
             line = self._line_of(key, header) if key in values else header
@@ -208,9 +327,9 @@ class _Reader:
             elif key in values and not rule.valid(value):
                 self._fault(line, f"`{key}` is {value!r}", f"expected {rule.expected}")
                 result[key] = ()
-            elif rule is _TABLES:
+            elif rule.valid is _are_tables:
                 result[key] = tuple(self._tables(value, key))
-            elif rule is _NAMES:
+            elif rule.valid is _are_names:
                 find = self._page if key == "pages" else lambda name, _: name
                 result[key] = tuple(find(name, line) for name in value)
             elif key == "page":
@@ -220,14 +339,16 @@ class _Reader:
     def _tables(self, tables: Iterable[Mapping[str, Any]], key: str) -> Iterator[Any]:
         header, (kind, rules) = 0, _KINDS[key]
         for table in tables:
-            header = self._line(rf"\s*\[\[\s*{key}\s*\]\]", header)
+            header = self._line(rf"\s*\[\[\s*(tool\.pylit\.)?{key}\s*\]\]", header)
             yield kind(**self.table(table, rules, header))
 
     def _page(self, name: str, line: int) -> PageName:
         return PageName(name, self._line(f".*[\"']{re.escape(name)}[\"']", line - 1))
 
     def _line_of(self, key: str, header: int) -> int:
-        return self._line(rf"\s*\[*\s*[\"']?{re.escape(key)}[\"']?\s*[=.\]]", header)
+        return self._line(
+            rf"\s*\[*\s*(tool\.pylit\.)?[\"']?{re.escape(key)}[\"']?\s*[=.\]]", header
+        )
 
     def _line(self, pattern: str, after: int) -> int:
         """The first line after another that matches a pattern; that other if there is none."""

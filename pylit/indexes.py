@@ -83,7 +83,9 @@ def _rendered(template: str, **values: object) -> bytes:
     return _environment.get_template(template).render(values).encode()
 
 
-def inventory(project: str, targets: Iterable[Target], prose: Iterable[PageLink]) -> bytes:
+def inventory(
+    project: str, version: str, targets: Iterable[Target], prose: Iterable[PageLink]
+) -> bytes:
     """``objects.inv``, for links of Sphinx projects: definitions, and prose pages as documents.
 
     The format is version 2 of Sphinx's inventories: four lines of text, then, compressed, one line
@@ -95,7 +97,7 @@ def inventory(project: str, targets: Iterable[Target], prose: Iterable[PageLink]
     header = (
         "# Sphinx inventory version 2\n"
         f"# Project: {' '.join(project.split())}\n"
-        "# Version: \n"
+        f"# Version: {version}\n"
         "# The remainder of this file is compressed using zlib.\n"
     )
     body = "".join(sorted(lines)).encode()
@@ -110,6 +112,8 @@ def _object(name: str, role: str, priority: int, url: str, shown: str = "-") -> 
 
 
 ARCHIVE = "site.zip"
+#: All notes in one text, for language models.
+FULL = "llms-full.txt"
 _LINK = re.compile(r"\]\(([^()\s#:]+)")
 
 
@@ -118,7 +122,9 @@ def text_url(draft: Draft) -> str:
     return f"{draft.url}.md" if draft.own and draft.display != draft.url else ""
 
 
-def page_text(draft: Draft, module: Module, texts: Mapping[str, str]) -> bytes:
+def page_text(
+    draft: Draft, module: Module, texts: Mapping[str, str], *, code: bool = True
+) -> bytes:
     """The page as its author wrote it: notes, and code in fences.
 
     Links to sources become links to their texts; `texts` maps paths of sources to addresses.
@@ -137,7 +143,7 @@ def page_text(draft: Draft, module: Module, texts: Mapping[str, str]) -> bytes:
     blocks += [draft.front_matter["summary"]] if "summary" in draft.front_matter else []
     for section in module.sections:
         blocks += [_LINK.sub(moved, note.text.strip()) for note in section.notes]
-        if section.code:
+        if section.code and code:
             lines = source[section.code.first - 1 : section.code.last]
             blocks.append("\n".join([f"```{language}", *lines, "```"]))
     return ("\n\n".join(filter(None, blocks)) + "\n").encode()
@@ -152,7 +158,7 @@ def archive(files: Mapping[str, bytes]) -> bytes:
     """A zip file of the site for readers offline; equal files give equal bytes."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as packed:
-        for path in sorted(path for path in files if not path.startswith(CARDS)):
+        for path in sorted(path for path in files if not path.startswith((CARDS, FULL))):
             entry = zipfile.ZipInfo(f"site/{path}")
             entry.external_attr = 0o644 << 16
             packed.writestr(entry, files[path], zipfile.ZIP_DEFLATED, 6)

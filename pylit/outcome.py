@@ -30,8 +30,9 @@ class Options:
     #: None caches in memory only.
     cache: Path | None = None
     jobs: int = 1
-    #: Write nothing.
+    #: Write nothing, and fail on warnings; or fail on them alone.
     check: bool = False
+    strict: bool = False
     #: Whether traces, replays and figures may run: code of the site's folder, with the rights of
     #: who builds it. What earlier builds have recorded is shown in any case.
     run: bool = False

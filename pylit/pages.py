@@ -36,6 +36,8 @@ class Place:
     colab_url: str = ""
     #: Relations of the definitions of the page, by their names.
     related: Mapping[str, Related] = field(default_factory=dict)
+    #: Names of a private module -> the public package that has them, too.
+    exports: Mapping[str, str] = field(default_factory=dict)
 
 
 def place(

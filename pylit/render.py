@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from html import escape
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -86,7 +87,7 @@ def page_view(
         sections=tuple(sections),
         shapes=shapes,
         card=card_of(draft),
-        import_line="" if draft.prose else import_line(module),
+        import_line="" if draft.prose else import_line(module, place.exports),
     )
 
 
@@ -128,20 +129,25 @@ def definition_links(page: str, related: Sequence[tuple[str, str, str]]) -> Mark
     return Markup(", ".join(links) + (f", and {more} more" if more > 0 else ""))
 
 
-def import_line(module: Module) -> str:
+def import_line(module: Module, exports: Mapping[str, str] = MappingProxyType({})) -> str:
     """What a reader types to use the module: the definition that has its name, else its public
-    classes, or functions if it has none.
+    classes, or functions if it has none. What a public package exports is taken from there.
     """
     if not module.parsed or not all(p.isidentifier() for p in module.source.name.split(".")):
         return ""
     top = [d for d in module.definitions if d.qualname and "." not in d.qualname]
     public = [d for d in top if not d.qualname.startswith("_")]
+    public = [d for d in public if d.qualname in exports] or public
     package, _, name = module.source.name.rpartition(".")
     names = [name] if name in {d.qualname for d in public} else []
     names = names or [d.qualname for d in public if d.kind == "class"]
     names = names or [d.qualname for d in public if d.kind == "function"]
+    origin = exports[names[0]] if exports and names else module.source.name
+    names = [each for each in names if exports.get(each, origin) == origin]
     if 0 < len(names) <= _IMPORTED:
-        return f"from {module.source.name} import {', '.join(names)}"
+        return f"from {origin} import {', '.join(names)}"
+    if exports:
+        package, _, name = origin.rpartition(".")
     return f"from {package} import {name}" if package else f"import {name}"
 
 

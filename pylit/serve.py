@@ -165,7 +165,7 @@ class DevelopmentServer(StaticFiles):
         """The folders to watch, recursively."""
         options, sources = self.options, list(self.options.sources)
         if not sources:
-            config = load_config(options.docs / "site.toml", "site.toml", Report())
+            config = load_config(options.root, Report())
             sources = [options.root / name for name in config.sources] if config else []
         paths = (*sources, options.theme, options.docs, options.root / FOLDER)
         found = (path.resolve() for path in paths if path.exists())

@@ -3,10 +3,13 @@
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
+from pathlib import PurePath
 
 from pylit.addresses import ALL, HOME, PageAddresses, module_url, prose_url
+from pylit.assets import accent_rule
 from pylit.cache import Cache, digest
-from pylit.config import Group, PageName, SiteConfig, load_config
+from pylit.config import Group, PageName, SiteConfig, load_config, metadata
 from pylit.cpp import read_cpp
 from pylit.diagnostics import Diagnostic, Report, Severity, nearest
 from pylit.discover import discover
@@ -24,14 +27,14 @@ from pylit.model import (
     SiteView,
     SourceFile,
 )
+from pylit.names import Index
 from pylit.notebooks import FOLDER, read_notebooks
 from pylit.outcome import Options, Outcome
 from pylit.pages import Place, front_matter_faults, place, relations
 from pylit.parse import read_page, read_pages
+from pylit.readme import read_readme
 from pylit.references import Work, bibliography_page, read_bibliography
 from pylit.search import ALIASES, SearchPage, counted, read_aliases
-
-_SETTINGS = "docs_src/site.toml"
 
 
 def read_config(options: Options, report: Report) -> SiteConfig | None:
@@ -41,10 +44,14 @@ def read_config(options: Options, report: Report) -> SiteConfig | None:
         hint = "with Node.js 20 or newer and a network once, `python -m pylit.node` sets it up"
         report.add(Diagnostic("node", 0, 0, "node", message, hint, severity=Severity.WARNING))
     if not options.sources:
-        return load_config(options.docs / "site.toml", _SETTINGS, report)
-    names = ", ".join(path.resolve().name for path in options.sources)
-    summary = f"The source of {names}: notes beside the code that they speak about."
-    return SiteConfig(options.title or names, summary, options.base_url, "", "", "en", ())
+        return load_config(options.root, report)
+    first, names = options.sources[0], ", ".join(path.resolve().name for path in options.sources)
+    about = metadata(first) if len(options.sources) == 1 else {}
+    names = str(about.get("name", names))
+    usual = f"The source of {names}: notes beside the code that they speak about."
+    summary = str(about.get("description", usual))
+    given = (options.title or names, summary, options.base_url)
+    return SiteConfig(*given, "", "", "en", (), readme="README.md" if about else "")
 
 
 #: The anchor of a heading "Try it", to which the home page links.
@@ -61,16 +68,22 @@ def page_link(draft: Draft) -> PageLink:
 
 
 def other_groups(groups: Iterable[PageGroup], drafts: Sequence[Draft]) -> tuple[PageGroup, ...]:
-    """The pages in none of the groups, by folder; without the home page and empty modules."""
+    """The pages in none of the groups, by folder: a package itself first, its private modules last;
+    without the home page and empty modules.
+    """
     named = {page.url for group in groups for page in group.pages} | {HOME}
     titles = {draft.url: draft.title for draft in drafts}
     folders: dict[str, list[PageLink]] = {}
-    for draft in sorted(drafts, key=lambda d: d.url):
+
+    def order(url: str) -> tuple[bool, bool, str]:
+        return "/_" in f"/{url}", not url.endswith("/index.html"), url
+
+    for draft in sorted(drafts, key=lambda d: order(d.url)):
         if draft.url not in named and (draft.sections or draft.front_matter):
             folders.setdefault(posixpath.dirname(draft.url), []).append(page_link(draft))
     return tuple(
         PageGroup(titles.get(f"{folder}/index.html") or folder or "Other pages", "", tuple(links))
-        for folder, links in sorted(folders.items())
+        for folder, links in sorted(folders.items(), key=lambda pair: order(pair[0]))
     )
 
 
@@ -114,6 +127,12 @@ class Site:
         if path.is_file() and (page := read_page(path, docs, "docs_src", report)):
             glossary, self.terms = read_glossary(page, report)
             self._prose.append(glossary)
+        root = options.sources[0] if options.sources else options.root
+        written = any(page.source.name == "index" for page in self._prose)
+        # A file that is named in the settings would take the place of the author's page: a fault.
+        found = not written or config.readme != "README.md"
+        self._readme = [*read_readme(root, config, report)] if found else []
+        self._prose += self._readme
         self._addresses = PageAddresses(report)
 
     def _read_works(self) -> Mapping[str, Work]:
@@ -131,9 +150,9 @@ class Site:
     def sources(self) -> Iterator[SourceFile]:
         """The Python sources, each once, with an address of its own."""
         options, known = self.options, set()
-        own = not options.sources
+        own, exclude = not options.sources, self.config.exclude
         for root in options.sources or [options.root / name for name in self.config.sources]:
-            for source in discover(root, own=own, report=self.report):
+            for source in discover(root, own=own, report=self.report, exclude=exclude):
                 # A folder and a package in it may both be sources.
                 identity = source.path, source.name
                 if identity not in known and self._addresses.claim(module_url(source), source):
@@ -179,9 +198,13 @@ class Site:
             catalogue=groups if paths else groups + others,
             paths=paths,
             other_pages=others if paths else (),
-            index=ALL if paths else HOME,
+            index=ALL if paths else f"{HOME}#pages" if self._readme else HOME,
             without_assets=bool(options.missing_node),
+            version=config.version,
+            accent=accent_rule(config.accent),
+            logo=config.logo and f"assets/logo{PurePath(config.logo).suffix}",
         )
+        self._index = Index(self.targets)
         self._neighbours = neighbours((*paths, *groups, *others))
         self._related = relations(drafts, self.targets, config.relations)
 
@@ -199,14 +222,30 @@ class Site:
         if draft is None:
             hint = nearest(name.name, self._named, "name a module or a page of docs_src/pages")
             message = f"there is no page `{name.name}`"
-            self.report.add(Diagnostic(_SETTINGS, name.line, 0, "navigation", message, hint))
+            place = self.config.display, name.line, 0
+            self.report.add(Diagnostic(*place, "navigation", message, hint))
         return draft
 
     def place(self, parsed: ParsedPage, draft: Draft) -> Place:
         """The packages around a page, its neighbours and its relations."""
         where = place(draft, parsed.source.path, self.options.root, self.config, self._urls)
         beside = self._neighbours.get(draft.url, where.around)
-        return replace(where, around=beside, related=self._related.get(draft.url, {}))
+        related = self._related.get(draft.url, {})
+        return replace(where, around=beside, related=related, exports=self._exports(parsed))
+
+    def _exports(self, parsed: ParsedPage) -> dict[str, str]:
+        """The names of a private module, each with the outermost public package that has it too."""
+        *packages, _ = accumulate(parsed.source.name.split("."), "{}.{}".format)
+        found: dict[str, str] = {}
+        if "._" not in parsed.source.name:
+            return found
+        for dotted, target in parsed.targets.items():
+            name = target.definition.qualname
+            for package in packages if name and "." not in name else ():
+                public = self._index.lookup(f"{package}.{name}")
+                if "._" not in package and public and public.definition.dotted == dotted:
+                    found.setdefault(name, package)
+        return found
 
     def search_entry(self, page: SearchPage) -> tuple[SearchPage, int]:
         """A page with its aliases for the search, and its rank."""

@@ -17,6 +17,7 @@ from pylit.figures.gallery import FigureHtml, insert_figures, stamp
 from pylit.glossary import GLOSSARY, term_previews
 from pylit.indexes import (
     ARCHIVE,
+    FULL,
     Entry,
     archive,
     feed,
@@ -111,6 +112,8 @@ class SiteFiles:
         output.update(self._indexes())
         if not (options.sources or options.missing_node):
             output.update(self._cards())
+        if (logo := self.site.config.logo) and not options.sources:
+            output.add(self.site.view.logo, (options.root / logo).read_bytes())
         output.update(self._replays())
         output.update(self._static({*output, *self.site.notebooks}))
         output.update(self.site.notebooks)
@@ -194,7 +197,7 @@ class SiteFiles:
                 yield Page(text, AuditedPage(url, *links_and_anchors(text), url, {}, True))
 
     def _texts(self) -> Iterator[tuple[str, bytes]]:
-        """The pages as Markdown, and ``llms.txt``."""
+        """The pages as Markdown, ``llms.txt``, and all notes in one text."""
         site = self.site
         texts = {draft.url: url for draft in site.drafts if (url := text_url(draft))}
         sources = {draft.display: texts[draft.url] for draft in site.drafts if draft.url in texts}
@@ -204,6 +207,11 @@ class SiteFiles:
         if texts:
             groups = (*site.view.paths, *site.view.catalogue)
             yield "llms.txt", llms(site.config, groups, texts)
+            # In the order of `llms.txt`; what no list names comes last.
+            ranks = {link.url: n for n, link in enumerate(p for g in groups for p in g.pages)}
+            pairs = [(parsed.module, draft) for parsed, draft in site.pairs if draft.url in texts]
+            pairs.sort(key=lambda pair: ranks.get(pair[1].url, len(ranks)))
+            yield FULL, b"\n".join(page_text(d, m, sources, code=False) for m, d in pairs)
 
     def _indexes(self) -> Iterator[tuple[str, bytes]]:
         """The previews of works and terms, and the files for search engines and other programs."""
@@ -215,7 +223,7 @@ class SiteFiles:
                 yield preview_path(GLOSSARY), preview_script(term_previews(draft, self.typeset))
         listed = [t for t in site.targets.values() if not is_cpp(t.url.partition(".html")[0])]
         prose = [page_link(draft) for draft in site.drafts if draft.prose]
-        yield "objects.inv", inventory(config.title, listed, prose)
+        yield "objects.inv", inventory(config.title, config.version, listed, prose)
         # Without this file GitHub Pages leaves out files such as `_base.html`.
         yield ".nojekyll", b""
         yield "robots.txt", robots(config.base_url)

@@ -6,7 +6,7 @@ its next stage: of a foreign page a build holds a few kilobytes in memory, its n
 in one process at a time. The site's own pages are few and stay whole.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -50,10 +50,17 @@ def parse_pages(site: Site) -> list[ParsedPage]:
 
 
 def draft_pages(
-    site: Site, parsed_pages: Sequence[ParsedPage], maths: MathRenderer
+    site: Site,
+    parsed_pages: Sequence[ParsedPage],
+    others: Mapping[str, Target],
+    maths: MathRenderer,
 ) -> list[GeneratedPage]:
-    """The pages with their drafts, in order; formulas are submitted as they are found."""
-    index = {dotted: t for parsed in parsed_pages for dotted, t in parsed.targets.items()}
+    """The pages with their drafts, in order; formulas are submitted as they are found.
+
+    `others` are names of other projects, with absolute addresses.
+    """
+    named = {dotted: t for parsed in parsed_pages for dotted, t in parsed.targets.items()}
+    index = {**others, **named}
     # Links name Markdown pages by their source file, or by the address of the page.
     for parsed in parsed_pages:
         if parsed.prose and not parsed.targets:

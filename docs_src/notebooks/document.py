@@ -72,7 +72,7 @@ class NotebookBuilder:
 
     def __init__(self, root: Path) -> None:
         report, docs = Report(), root / "docs_src"
-        config = load_config(docs / "site.toml", "docs_src/site.toml", report)
+        config = load_config(root, report)
         found = [
             parse_module(source, report)
             for name in (config.sources if config else ())

@@ -353,7 +353,7 @@ def _paths(matrix: Matrix, most: float) -> dict[tuple[bool, int], str]:
 
 
 #: The classes of cells by their alignment: left, right and centre.
-_ALIGNED = {"l": "", "r": "r", "c": "m"}
+_ALIGNED = {"l": "", "w": "w", "r": "r", "c": "m"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,7 +364,8 @@ class Table:
     rows: Sequence[Sequence[str]]
     #: The summary that opens it below a figure.
     title: str = "The numbers"
-    #: A letter for each column: l, r or c. By default the first is left and all others right.
+    #: A letter for each column: l, r or c, or w for words, on the left and on several lines. By
+    #: default the first is left and all others right.
     align: str = ""
     #: Sentences below the table.
     notes: Sequence[str] = ()
@@ -375,7 +376,7 @@ class Table:
         if not count or not self.rows:
             raise ValueError("the table is empty; give it a head and a row")
         if len(align) != count or set(align) - set(_ALIGNED):
-            letters = f"{count} of the letters l, r and c, one for each column"
+            letters = f"{count} of the letters l, w, r and c, one for each column"
             raise ValueError(f"`align` ({align!r}) must be {letters}")
         for number, cells in enumerate(self.rows, 1):
             if len(cells) != count:

@@ -9,7 +9,7 @@ import pytest
 from fontTools.ttLib import TTFont
 
 from pylit import fonts
-from pylit.assets import SCRIPTS, assets, style_sheet
+from pylit.assets import SCRIPTS, assets, contrast, style_sheet
 from pylit.node.process import MODULES
 from pylit.outcome import THEME
 
@@ -112,18 +112,6 @@ GROUNDS = {
     "mark": "text muted link",
     "lit": "text muted link definition builtin",
 }
-
-
-def luminance(colour: str) -> float:
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def contrast(one: str, other: str) -> float:
-    """As WCAG 2 defines it."""
-    high, low = sorted([luminance(one), luminance(other)], reverse=True)
-    return (high + 0.05) / (low + 0.05)
 
 
 @pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])

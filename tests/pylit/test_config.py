@@ -37,10 +37,11 @@ on_argument = "Replaced by"
 
 
 def read(tmp_path: Path, text: str) -> tuple[SiteConfig | None, list[Diagnostic]]:
-    path = tmp_path / "site.toml"
+    path = tmp_path / "docs_src/site.toml"
+    path.parent.mkdir(exist_ok=True)
     path.write_text(text, encoding="utf-8")
     report = Report()
-    config = load_config(path, "docs_src/site.toml", report)
+    config = load_config(tmp_path, report)
     return config, list(report)
 
 
@@ -100,10 +101,11 @@ def test_what_is_wrong_is_said_with_its_line_and_a_way_out(
 
 def test_a_missing_file_and_one_that_is_not_text_are_faults(tmp_path: Path) -> None:
     report = Report()
-    assert load_config(tmp_path / "none.toml", "none.toml", report) is None
-    (tmp_path / "latin.toml").write_bytes(b'title = "\xe9"\n')
-    assert load_config(tmp_path / "latin.toml", "latin.toml", report) is None
-    latin, missing = report
+    assert load_config(tmp_path, report) is None
+    (tmp_path / "docs_src").mkdir()
+    (tmp_path / "docs_src/site.toml").write_bytes(b'title = "\xe9"\n')
+    assert load_config(tmp_path, report) is None
+    missing, latin = sorted(report, key=lambda fault: "position 9" in fault.message)
     assert "position 9" in latin.message
     assert "pylit init" in missing.hint
 
@@ -127,7 +129,6 @@ def test_where_the_project_lives_comes_from_its_metadata(
     tmp_path: Path, urls: str, expected: tuple[str, str]
 ) -> None:
     (tmp_path / "pyproject.toml").write_text(f"[project.urls]\n{urls}\n", encoding="utf-8")
-    (tmp_path / "docs_src").mkdir()
-    config, _ = read(tmp_path / "docs_src", change('base_url = "https://example.org/nn"\n', ""))
+    config, _ = read(tmp_path, change('base_url = "https://example.org/nn"\n', ""))
     assert config is not None
     assert (config.repository, config.base_url) == expected

@@ -148,7 +148,7 @@ def test_cells_are_announced_with_their_headers_and_stand_where_align_says():
         ),
         (
             lambda: Table(["a", "b"], [["1", "2"]], align="lrr").cells(),
-            "must be 2 of the letters l, r and c",
+            "must be 2 of the letters l, w, r and c",
         ),
         (lambda: Table([], []).cells(), "the table is empty"),
     ],

@@ -1,0 +1,274 @@
+"""What the owner of a project finds: README, metadata, colour, logo, links to other projects."""
+
+import http.server
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from site_tools import build, cache, faults, make_site, succeed
+
+from pylit.assets import accent_rule, contrast
+from pylit.cli import init_workflow, main
+from pylit.config import settings
+from pylit.diagnostics import Severity
+from pylit.indexes import inventory
+from pylit.inventories import _answer, read_inventories
+from pylit.model import Definition, Target
+from pylit.readme import for_pages
+
+PYPROJECT = """\
+[project]
+name = "Great"
+version = "2.1"
+description = "It is great."
+urls.Source = "https://github.com/some/one"
+
+[tool.pylit]
+sources = ["pkg"]
+"""
+README = """\
+<p align="center">
+    <img src="https://example.org/logo.png" width="9">
+    <a href="https://example.org">Home</a>
+</p>
+
+[![Tests](https://example.org/b.svg)](https://example.org) ![x](y.png)
+
+<h1>Great</h1>
+
+See [the guide](docs/guide.md "now"), [code](pkg/one.py), `<b>` and <https://example.org>.
+
+```html
+<b>kept</b> ![kept](x.png)
+```
+"""
+NO_SETTINGS = {
+    "docs_src/site.toml": "",
+    "docs_src/pages/index.md": "",
+    "docs_src/pages/notes.md": "",
+}
+
+
+def test_settings_in_pyproject_and_metadata_and_a_readme_make_a_site(tmp_path: Path) -> None:
+    files = {"pyproject.toml": PYPROJECT, "README.md": README}
+    site = make_site(tmp_path, NO_SETTINGS | files) / "site"
+    succeed(tmp_path)
+    home = (site / "index.html").read_text()
+    assert "<title>Great</title>" in home and "It is great." in home
+    assert home.index("See ") < home.index('id="pages"') < home.index('href="pkg/one.html"')
+    assert "https://github.com/some/one/blob/main/docs/guide.md" in home
+    assert "<img" not in home and "example.org/logo" not in home
+    assert b"# Version: 2.1\n" in (site / "objects.inv").read_bytes()
+    notes = (site / "llms-full.txt").read_text()
+    assert "More than none." in notes and "class One" not in notes
+    (tmp_path / "README.md").rename(tmp_path / "README.rst")
+    succeed(tmp_path)
+    assert 'id="pages"' not in (site / "index.html").read_text()
+
+
+def test_settings_in_two_places_are_an_error(tmp_path: Path) -> None:
+    make_site(tmp_path, {"pyproject.toml": PYPROJECT})
+    (fault,) = build(tmp_path).report
+    assert "[tool.pylit] too" in fault.message and fault.hint == "keep one of the two"
+
+
+@pytest.mark.parametrize(
+    ("table", "path", "line", "said"),
+    [
+        ("sorces = []", "pyproject.toml", 3, "unknown key `sorces`"),
+        ('readme = "none.md"', "pyproject.toml", 0, "`readme` is 'none.md'"),
+        ('logo = "../logo.svg"', "pyproject.toml", 0, "`logo` is '../logo.svg'"),
+        ('accent = "red"', "pyproject.toml", 3, "`accent` is 'red'"),
+        ("[[tool.pylit.path]]\npages = []", "pyproject.toml", 3, "`title` is missing"),
+        ("x =", "pyproject.toml", 3, "cannot be read"),
+    ],
+)
+def test_what_is_wrong_in_pyproject_is_said(
+    tmp_path: Path, table: str, path: str, line: int, said: str
+) -> None:
+    text = f'[tool.pylit]\ntitle = "T"\n{table}\nsources = ["pkg"]\n'
+    if table[0] == "[":
+        text = f'[tool.pylit]\nsources = ["pkg"]\n{table}\n[project]\nname = "T"\n'
+    make_site(tmp_path, NO_SETTINGS | {"pyproject.toml": text})
+    (tmp_path.parent / "logo.svg").write_text("<svg/>")
+    found = faults(build(tmp_path))
+    assert any(f.startswith(said) for f in _messages(tmp_path)), _messages(tmp_path)
+    assert (path, line, "config") in found
+
+
+def _messages(root: Path) -> list[str]:
+    return [fault.message for fault in build(root).report]
+
+
+def test_a_readme_keeps_its_lines_its_words_and_its_code() -> None:
+    shown = for_pages(README, "")
+    assert shown.count("\n") == README.count("\n")
+    assert "\n[Home](https://example.org)\n" in shown and "\n# Great\n" in shown
+    assert "See the guide, code, `<b>` and <https://example.org>." in shown
+    assert "<b>kept</b> ![kept](x.png)" in shown
+    assert "logo.png" not in shown and "b.svg" not in shown and "y.png" not in shown
+
+
+def test_a_logo_and_an_accent_are_on_every_page(tmp_path: Path) -> None:
+    extra = 'logo = "art/logo.svg"\naccent = "#ff8800"\n'
+    toml = f'title = "T"\nsources = ["pkg"]\n{extra}'
+    make_site(tmp_path, {"docs_src/site.toml": toml, "art/logo.svg": "<svg/>"})
+    succeed(tmp_path)
+    page = (tmp_path / "site/pkg/one.html").read_text()
+    assert 'src="../assets/logo.svg"' in page and 'rel="icon" href="../assets/logo.svg"' in page
+    assert accent_rule("#ff8800") in page
+    assert (tmp_path / "site/assets/logo.svg").read_text() == "<svg/>"
+
+
+@pytest.mark.parametrize("colour", ["#ffff00", "#000000", "#7a1f5c", "#808080", "#ffffff"])
+def test_an_accent_can_be_read_in_both_themes(colour: str) -> None:
+    light, dark = accent_rule(colour).split("light-dark(")[1].rstrip(")}").split(",")
+    for ground in ("#ffffff", "#f6f8fa", "#e4eefb", "#d3e4fa"):
+        assert contrast(light, ground) >= 4.5
+    for ground in ("#14171c", "#1b1f26", "#202c3c", "#253c57"):
+        assert contrast(dark, ground) >= 4.5
+
+
+def test_what_is_private_comes_last_and_is_imported_from_where_it_is_public(tmp_path: Path) -> None:
+    files = {
+        "pkg/__init__.py": '"""The package."""\nfrom pkg._impl import Thing as Thing\n',
+        "pkg/_impl.py": '"""How."""\nclass Thing: ...\nclass Other: ...\n',
+        "docs_src/site.toml": 'title = "T"\nsources = ["pkg"]\n',
+        "docs_src/pages/index.md": "",
+        "docs_src/pages/notes.md": "",
+    }
+    make_site(tmp_path, files)
+    succeed(tmp_path)
+    home = (tmp_path / "site/index.html").read_text().partition("<main")[2]
+    names = ("pkg/index.html", "pkg/one.html", "pkg/two.html", "pkg/_impl.html")
+    places = [home.index(f'href="{name}"') for name in names]
+    assert places == sorted(places)
+    assert "<code>from pkg import Thing</code>" in (tmp_path / "site/pkg/_impl.html").read_text()
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[tuple[str, list[str]]]:
+    """A server with the inventory of numpy, and what it was asked for."""
+    asked: list[str] = []
+    definition = Definition("class", "numpy", "ndarray", 1, "", "")
+    data = inventory("numpy", "2", [Target(definition, "arrays.html#numpy.ndarray")], ())
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    (tmp_path / "numpy.inv").write_bytes(data)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/doc/", asked
+        server.shutdown()
+
+
+def test_names_of_other_projects_are_links(
+    tmp_path: Path, served: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, asked = served
+    monkeypatch.setenv("PYLIT_CACHE", str(tmp_path / "user"))
+    module = '"""An array is `numpy.ndarray`."""\n\nimport numpy\n\nx: numpy.ndarray\n'
+    toml = f'title = "T"\nsources = ["pkg"]\ninventories = ["{address}"]\n'
+    make_site(tmp_path, {"pkg/two.py": module, "docs_src/site.toml": toml})
+    succeed(tmp_path)
+    page = (tmp_path / "site/pkg/two.html").read_text()
+    assert page.count(f'href="{address}arrays.html#numpy.ndarray"') == 2
+    _answer.cache_clear()
+    succeed(tmp_path)
+    assert asked == ["/doc/objects.inv"], "it is fetched once"
+    copied = toml.replace(address, "https://numpy.example/ numpy.inv")
+    (tmp_path / "docs_src/site.toml").write_text(copied)
+    succeed(tmp_path)
+    page = (tmp_path / "site/pkg/two.html").read_text()
+    assert 'href="https://numpy.example/arrays.html#numpy.ndarray"' in page
+
+
+@pytest.mark.parametrize("wanted", ["http://127.0.0.1:9/", "file:///etc/", "https://a.b/ none.inv"])
+def test_an_inventory_that_cannot_be_read_is_one_warning(
+    wanted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYLIT_CACHE", str(tmp_path))
+    make_site(tmp_path)
+    with (tmp_path / "docs_src/site.toml").open("r+") as toml:
+        text = toml.read()
+        toml.seek(0)
+        toml.write(f'inventories = ["{wanted}"]\n{text}')
+    (fault,) = build(tmp_path).report
+    assert (fault.code, fault.severity) == ("inventory", Severity.WARNING)
+    assert (tmp_path / "site/index.html").is_file()
+
+
+def test_a_file_that_is_no_inventory_is_refused(tmp_path: Path) -> None:
+    from pylit.diagnostics import Report
+
+    for data in (b"", b"<html>", b"# Sphinx inventory version 2\n\n\n\nnot compressed"):
+        (tmp_path / "bad.inv").write_bytes(data)
+        report = Report()
+        assert read_inventories(["https://a.b/ bad.inv"], tmp_path, report) == {}
+        assert len(report) == 1
+
+
+def test_strict_writes_the_site_and_fails_on_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_site(tmp_path, NO_SETTINGS)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pkg/bad.py").write_text('"""A formula, $\\nosuch$."""\n')
+    arguments = ["build", "pkg", "--cache", str(cache(tmp_path))]
+    assert main([*arguments, "--out", "a"]) == 0
+    assert main([*arguments, "--out", "b", "--check"]) == 1
+    assert main([*arguments, "--out", "c", "--strict"]) == 1
+    assert not (tmp_path / "b").exists() and (tmp_path / "c/pkg/bad.html").is_file()
+
+
+def test_a_project_is_begun_with_its_own_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    metadata = PYPROJECT.partition("[tool")[0]
+    make_site(
+        tmp_path, NO_SETTINGS | {"pyproject.toml": metadata, "pkg/tests/test_x.py": "x = 1\n"}
+    )
+    monkeypatch.chdir(tmp_path)
+    assert main(["init"]) == 2
+    assert main(["init", "pkg", "--github"]) == 0
+    assert "name a package" in capsys.readouterr().err
+    settings_ = (tmp_path / "docs_src/site.toml").read_text()
+    assert 'title = "Great"\nsummary = "It is great."' in settings_ and '["tests"]' in settings_
+    assert main(["new", "pkg/page.py"]) == 0
+    succeed(tmp_path)
+    assert (tmp_path / "site/pkg/page.html").is_file()
+    assert not (tmp_path / "site/pkg/tests").exists()
+    shutil.rmtree(tmp_path / "docs_src")
+    (tmp_path / "pyproject.toml").write_text(PYPROJECT)
+    assert main(["init", "pkg"]) == 2
+    assert "has settings already" in capsys.readouterr().err
+
+
+def test_the_workflow_builds_publishes_and_may_do_no_more(tmp_path: Path) -> None:
+    workflow = yaml.safe_load(init_workflow(tmp_path).read_text())
+    jobs = workflow["jobs"]
+    assert workflow["permissions"] == {"contents": "read"}
+    assert jobs["publish"]["needs"] == "build"
+    assert jobs["publish"]["permissions"] == {"pages": "write", "id-token": "write"}
+    steps = [*jobs["build"]["steps"], *jobs["publish"]["steps"]]
+    assert all(step.get("uses", "actions/x").startswith("actions/") for step in steps)
+    commands = [step["run"] for step in steps if "run" in step]
+    assert "pylit build --strict" in commands
+    assert not any("${{" in command for command in commands), "no text of others in a command"
+
+
+def test_every_setting_is_described() -> None:
+    every = list(settings())
+    assert ("sources", "required") in [(key, default) for key, _, _, default in every]
+    assert all(about.endswith(".") and expected for _, about, expected, _ in every)
