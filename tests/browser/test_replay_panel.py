@@ -308,7 +308,7 @@ def test_tokens_are_text_and_their_labels_are_short(sample: Sample, visit: Calla
     box = block(page, "query").locator(".rows").first.bounding_box()
     assert box and box["width"] < 90
     block(page, "query").locator(".maps").focus()
-    expect(block(page, "query").locator("output")).to_contain_text(token.replace(" ", "␣"))
+    expect(block(page, "query").locator("output")).to_contain_text(f"“{token[:-1]}␣”")
 
 
 @pytest.mark.parametrize("colours", ["none", "active"])

@@ -38,7 +38,7 @@ const sumText = ({ tensor }, sum, axis) => {
 
 // A place on an axis: as a label, “O”, which is short, and in words, “T 4 “O””, “head 2”.
 const LONGEST = 12;
-const visible = (token) => token.replaceAll(" ", "␣").replaceAll("\n", "↵");
+const visible = (token) => token.replace(/^ +| +$/g, (blanks) => "␣".repeat(blanks.length)).replaceAll("\n", "↵");
 const labelOf = ({ letter, tokens }, i) => {
   const token = tokens?.[i] ?? "";
   if (token.length > LONGEST) return `${visible(token.slice(0, LONGEST - 1))}…`;
