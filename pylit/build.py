@@ -26,10 +26,11 @@ from pylit.config import SiteConfig
 from pylit.diagnostics import Diagnostic, Report, Severity
 from pylit.figures.gallery import FigureHtml, FigureRuns
 from pylit.inventories import read_inventories
+from pylit.links import audit
 from pylit.model import Target
 from pylit.node.process import NodeError
 from pylit.outcome import Options, Outcome
-from pylit.runs import end_workers, versions
+from pylit.runs import Worker, versions
 from pylit.shapes.lines import ModuleShapes
 from pylit.shapes.trace import ShapeRuns
 from pylit.site import Site, read_config
@@ -45,8 +46,6 @@ _PACKAGES = ("markdown-it-py", "mdit-py-plugins", "Pygments", "Jinja2", "pybtex"
 #: Nanoseconds in which two edits may get the same time; the second is for disks that count seconds.
 _TICK, _SECONDS = 20_000_000, 2_000_000_000
 _REBUILD = "build again; if that does not help, its disk is full: name another with --cache"
-#: Files that are written last while an author works.
-SEARCH = ("assets/search/", "assets/search-index.js")
 
 
 @cache
@@ -97,9 +96,9 @@ class Builder(ExitStack):
 
     Args:
         options: The options of all builds.
-        shown: Called when the pages are written, before the search index and the runs whose code
+        shown: Called when the pages are written, before all other files and the runs whose code
             has changed; the pages then have the earlier figures, and shapes where the source is
-            unchanged.
+            unchanged. Called again with the shapes of the modules that were edited.
     """
 
     def __init__(self, options: Options, shown: Callable[[], None] | None = None) -> None:
@@ -113,7 +112,8 @@ class Builder(ExitStack):
         self.cache = Cache(pages, keep=options.serving)
         maths = folder / "maths" if folder else None
         self._maths = MathRenderer(maths, plain=bool(options.missing_node))
-        self.callback(end_workers)
+        self._worker = Worker(options.jobs if options.run else 0, stays=options.serving)
+        self.callback(self._worker.close)
         self.callback(self._maths.close)
         #: The results of the last runs; of a module, with the digest of its source.
         self._shapes: Mapping[tuple[str, str], ModuleShapes] = {}
@@ -177,22 +177,39 @@ class Builder(ExitStack):
         # A foreign package is never imported.
         modules = [parsed.module for parsed in own if not parsed.prose]
         texts = [parsed.source.text for parsed in own]
-        where = (options.docs, self.cache, site.generator)
+        digests = {parsed.source.name: parsed.source.digest for parsed in own}
+        edited = {name for name, key in self._shapes if digests.get(name) != key}
+        where = (options.docs, self.cache, site.generator, self._worker)
         with (
-            ShapeRuns(modules, *where, run=options.run, stays=options.serving) as tracing,
-            FigureRuns(modules, texts, *where, run=options.run, stays=options.serving) as gallery,
+            ShapeRuns(modules, *where, edited) as tracing,
+            FigureRuns(modules, *where, texts=texts) as gallery,
         ):
+            gallery.begin()
+            tracing.begin()
             site.gather(draft_pages(site, parsed_pages, others, self._maths))
-            digests = {parsed.source.name: parsed.source.digest for parsed in own}
-            if self.shown is not None:
-                early, last = Report(report), self._shapes.items()
-                shapes = {name: found for (name, key), found in last if digests.get(name) == key}
-                shapes |= tracing.cached()
+            last = {name: s for (name, key), s in self._shapes.items() if digests.get(name) == key}
+
+            def known(faults: Report) -> SiteFiles:
+                """The files of the site with what is there of its runs."""
                 figures = {**self._figures, **gallery.cached()}
-                SiteFiles(site, typeset, shapes, figures, early).write(output, search=False)
+                shapes = {**last, **tracing.cached()}
+                return SiteFiles(site, typeset, shapes, figures, faults)
+
+            def show(shown: Callable[[], None]) -> None:
+                early = Report(report)
+                pages, _ = known(early).write_pages(output)
+                audit(pages, {*output, *output.known}, early)
                 if not early.failed:
-                    output.publish(keep=SEARCH)
-                    self.shown()
+                    output.publish(last=False)
+                    shown()
+
+            if self.shown is not None:
+                show(self.shown)
+                if tracing.wait(edited):
+                    show(self.shown)
+            gallery.wait()
+            if running := tracing.running():
+                known(Report()).prepare(running)
             shapes = tracing.finish(report)
             self._figures = gallery.finish(site.figure_uses(), report)
             if left := tracing.left + gallery.left:
@@ -200,7 +217,7 @@ class Builder(ExitStack):
                 message = f"{left} traces and figures did not run, for they are code of this folder"
                 place, off = (options.docs.name, 0, 0), Severity.WARNING
                 report.add(Diagnostic(*place, "not-run", message, hint, severity=off))
-        SiteFiles(site, typeset, shapes, self._figures, report).write(output, search=True)
+        SiteFiles(site, typeset, shapes, self._figures, report).write(output)
         outcome.pages = len(site.pairs)
         self._shapes = {(name, digests[name]): s for name, s in shapes.items() if name in digests}
 

@@ -9,6 +9,7 @@ files that it includes, and included files to their pages.
 import posixpath
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
@@ -50,6 +51,7 @@ def read_cpp(sources: Sequence[SourceFile], report: Report) -> list[Module]:
     return [parse_cpp(source) for source in found if source]
 
 
+@lru_cache(maxsize=200)
 def parse_cpp(source: SourceFile) -> Module:
     """One file as notes and code."""
     comments = []

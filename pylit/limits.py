@@ -1,11 +1,11 @@
-"""Inside a child process: code of a package is imported and run, each run within limits.
+"""The child process: code of a package is imported and run there, each run within limits.
 
-Traced shapes and figures both call `serve` with what they do with one function. The process imports
-large libraries, waits for an order, and ends with it. Each task runs in a fork that begins with the
-imported packages and nothing else: no run sees the state that another has left, and a run that
-crashes harms no other.
+One process serves all builds of a site. It imports large libraries, once, and runs nothing. A fork
+of it executes an order: it imports the packages, and runs each task in a fork of its own. So no run
+sees the state that another has left, and a run that crashes harms no other.
 """
 
+import gc
 import importlib
 import importlib.util
 import json
@@ -14,15 +14,15 @@ import re
 import resource
 import signal
 import sys
+import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
-from io import FileIO
 from pathlib import Path
 from types import CodeType, FrameType, ModuleType
-from typing import Any
+from typing import IO, Any
 
 #: A run may take this many times its limit of CPU time, by the clock.
 WAITING = 20
@@ -92,49 +92,101 @@ class Watch:
         return found
 
 
-def serve(run: Run) -> None:
-    """Execute one order. It is the content of the file that is standard output, after a line
-    on standard input; the answers follow it there, a line of JSON for each task.
+def serve() -> None:
+    """Execute orders until standard input ends.
 
-    Args:
-        run: Gets a function, its task, and the context in which to call the function.
+    Each line of it names libraries to import, and the file of an order or none. Answers are added
+    to that file, a line each: the number of a task and JSON, or the number alone when a file is
+    about to be loaded for it; in the end -1, and the status of the fork that executed the order.
     """
-    _import_libraries(sys.argv[1:])
-    sys.stdin.readline()
-    with FileIO(os.dup(1), "r+") as answers:
-        # What a run prints is discarded.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        answers.seek(0)
-        order = json.loads(answers.read())
-        _import_libraries(order["libraries"])
-        # Packages are compiled from their sources: compiled files may be a second old.
-        sys.dont_write_bytecode = True
-        sys.pycache_prefix = os.devnull
-        sys.path[:0] = order["roots"]
-        watch = Watch()
-        sys.addaudithook(watch.audit)
-        modules: dict[str, ModuleType | bytes] = {}
-        for task in order["tasks"]:
-            file = task["file"]
-            if file not in modules:
+    for line in sys.stdin:
+        given = json.loads(line)
+        for name in given["libraries"]:
+            with suppress(ImportError):
+                importlib.import_module(name)
+        if given["order"]:
+            path = Path(given["order"])
+            _, status = os.waitpid(_fork(partial(_execute, path)), 0)
+            # The order is gone with the build that gave it.
+            with suppress(OSError), path.open("r+b") as answers:
+                answers.seek(0, os.SEEK_END)
+                answers.write(b"-1 %d\n" % os.waitstatus_to_exitcode(status))
+
+
+def _fork(work: Callable[[], object]) -> int:
+    """Let a fork of this process do some work, and end."""
+    # A collection would touch all that is there, and so copy it.
+    gc.freeze()
+    if process := os.fork():
+        return process
+    status = 1
+    try:
+        work()
+        status = 0
+    finally:
+        # The usual end, with everything freed, takes a large part of a second.
+        os._exit(status)
+
+
+def _kill(process: int) -> None:
+    """End a fork and whatever it has started."""
+    with suppress(OSError):
+        os.killpg(process, signal.SIGKILL)
+
+
+def _execute(path: Path) -> None:
+    """Execute the order in a file."""
+    order, parent = json.loads(path.read_bytes()), os.getppid()
+    run: Run = importlib.import_module(order["program"]).run
+    os.environ.update(order["environment"])
+    # A run that reads must not get the next order.
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    # Packages are compiled from their sources: compiled files may be a second old.
+    sys.dont_write_bytecode = True
+    sys.pycache_prefix = os.devnull
+    sys.path[:0] = order["roots"]
+    watch = Watch()
+    sys.addaudithook(watch.audit)
+    modules: dict[str, ModuleType | bytes] = {}
+    running: dict[int, tuple[int, IO[bytes], float]] = {}
+
+    def reap(most: int) -> None:
+        """Take answers until no more than so many forks run; one that takes too long is killed."""
+        while len(running) > most:
+            time.sleep(0.002)
+            late = os.getppid() != parent  # Nobody waits for the answers.
+            for process, (number, made, end) in tuple(running.items()):
+                if late or time.monotonic() > end:
+                    _kill(process)
+                ended, status = os.waitpid(process, os.WNOHANG)
+                if ended:
+                    _kill(process)
+                    made.seek(0)
+                    line = made.read()
+                    line = line if line.endswith(b"\n") else _ended(status)
+                    answers.write(b"%d %s" % (number, line))
+                    made.close()
+                    del running[process]
+            if late:
+                os._exit(1)
+
+    with path.open("ab", buffering=0) as answers:
+        for number, task in enumerate(order["tasks"]):
+            if (file := task["file"]) not in modules:
+                answers.write(b"%d \n" % number)
                 with watch.calls():
                     modules[file] = _load(Path(file), order)
                 watch.imported |= watch.codes
                 watch.codes = {}
             module = modules[file]
             if isinstance(module, bytes):
-                answers.write(module)
-            else:
-                seconds = 2 * WAITING * order["seconds"] + 30
-                _fork(partial(_answer, order, task, run, module, watch), answers, seconds)
-    # The usual end, with everything freed, takes a large part of a second.
-    os._exit(0)
-
-
-def _import_libraries(names: Iterable[str]) -> None:
-    for name in names:
-        with suppress(ImportError):
-            importlib.import_module(name)
+                answers.write(b"%d %s" % (number, module))
+                continue
+            reap(order["jobs"] - 1)
+            made = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
+            process = _fork(partial(_answer, order, task, run, module, watch, made))
+            running[process] = number, made, time.monotonic() + 2 * WAITING * order["seconds"] + 30
+        reap(0)
 
 
 def _load(path: Path, order: Order) -> ModuleType | bytes:
@@ -151,32 +203,16 @@ def _load(path: Path, order: Order) -> ModuleType | bytes:
         return _line({"error": _failure(error, path, order)})
 
 
-def _fork(answer: Callable[[], bytes], answers: FileIO, seconds: float) -> None:
-    """Write the answer of a fork of this process, or an error if it ended without one."""
-    before, process = answers.tell(), os.fork()
-    if not process:
-        own = os.getpid()
-        try:
-            line = answer()
-            # Processes that the run has forked return to this line as well.
-            if os.getpid() == own:
-                answers.write(line)
-        finally:
-            os._exit(1)
-    end = time.monotonic() + seconds
-    while not (ended := os.waitpid(process, os.WNOHANG))[0]:
-        if time.monotonic() > end:
-            os.kill(process, signal.SIGKILL)
-        time.sleep(0.002)
-    if answers.tell() == before:
-        message = f"failed: the process ended with status {os.waitstatus_to_exitcode(ended[1])}"
-        answers.write(_line({"error": {"kind": "failed", "message": message, "line": 0}}))
+def _ended(status: int) -> bytes:
+    """The answer of a fork that gave none."""
+    message = f"failed: the process ended with status {os.waitstatus_to_exitcode(status)}"
+    return _line({"error": {"kind": "failed", "message": message, "line": 0}})
 
 
 def _answer(
-    order: Order, task: dict[str, Any], run: Run, module: ModuleType, watch: Watch
-) -> bytes:
-    """Return the result of a run and its dependencies, or its error."""
+    order: Order, task: dict[str, Any], run: Run, module: ModuleType, watch: Watch, made: IO[bytes]
+) -> None:
+    """Write the result of a run and its dependencies, or its error."""
 
     @contextmanager
     def within() -> Iterator[Watch]:
@@ -187,11 +223,16 @@ def _answer(
         with limits(order["seconds"], order["bytes"]):
             yield watch
 
+    own = os.getpid()
+    os.setpgid(0, 0)
     try:
         found = run(getattr(module, task["function"]), task, within)
-        return _line(found | watch.read(tuple(f"{root}{os.sep}" for root in order["roots"])))
+        line = _line(found | watch.read(tuple(f"{root}{os.sep}" for root in order["roots"])))
     except BaseException as error:
-        return _line({"error": _failure(error, Path(task["file"]), order)})
+        line = _line({"error": _failure(error, Path(task["file"]), order)})
+    # Processes that the run has forked return to this line as well.
+    if os.getpid() == own:
+        made.write(line)
 
 
 def _line(answer: dict[str, Any]) -> bytes:

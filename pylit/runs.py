@@ -18,6 +18,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -84,67 +85,86 @@ class Failure:
 
 
 class Worker:
-    """A child process for one order.
+    """The child process of all builds of a site (`pylit.limits`); it starts when it is needed.
 
     Args:
-        program: A module of the generator, for ``python -m``; it calls `pylit.limits.serve`.
-        environment: Variables for the process, beside a few of this one.
-        libraries: What the process imports while there is no order yet.
+        jobs: How many tasks run at a time; 0 where none may run.
+        stays: Whether the process waits for the next build.
     """
 
-    def __init__(
-        self, program: str, environment: Mapping[str, str], libraries: Sequence[str] = ()
-    ) -> None:
-        # Only the generator itself is found by its folder; packages have roots of their own.
-        # Sets have the same order every time, or pages would differ from build to build.
-        fixed = {"PYTHONPATH": str(_GENERATOR), "PYTHONHASHSEED": "0"}
-        fixed |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-        own = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
-        #: The order, and the answers: more than pipes hold while this process does something else.
-        self.file = tempfile.TemporaryFile()  # noqa: SIM115
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", program, *libraries],
-            stdin=subprocess.PIPE,
-            stdout=self.file,
-            stderr=subprocess.DEVNULL,
-            env={**own, **environment, **fixed},
-            start_new_session=True,
-        )
+    def __init__(self, jobs: int, *, stays: bool = False) -> None:
+        self.jobs, self.stays = jobs, stays
+        self.process: subprocess.Popen[bytes] | None = None
 
-    def begin(self, order: Mapping[str, Any]) -> None:
-        """Give it the order."""
-        self.file.write(f"{json.dumps(order)}\n".encode())
-        self.file.flush()
+    def send(self, libraries: Iterable[str], order: str = "") -> None:
+        """Have it import libraries, and execute the order in a file."""
+        if self.process is None or self.process.poll() is not None:
+            # Only the generator itself is found by its folder; packages have roots of their own.
+            # Sets have the same order every time, or pages would differ from build to build.
+            fixed = {"PYTHONPATH": str(_GENERATOR), "PYTHONHASHSEED": "0"}
+            fixed |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+            own = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
+            self.close()
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-c", "from pylit.limits import serve; serve()"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=own | fixed,
+                start_new_session=True,
+            )
         assert self.process.stdin is not None
         with suppress(BrokenPipeError):
-            self.process.stdin.write(b"\n")
+            line = json.dumps({"libraries": sorted(libraries), "order": order})
+            self.process.stdin.write(f"{line}\n".encode())
             self.process.stdin.flush()
 
-    def wait(self, seconds: float) -> tuple[list[bytes], int]:
-        """The answers and the exit status; a process that takes longer is killed."""
-        with suppress(subprocess.TimeoutExpired):
-            self.process.wait(seconds)
-        self.file.seek(0)
-        _, *lines, _ = self.file.read().split(b"\n")
-        self.close()
-        return lines, self.process.returncode
-
     def close(self) -> None:
-        """End it, and every process that it has started."""
-        with suppress(OSError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        with self.file, self.process:
-            pass
+        """End it. What it executes ends as it notices that, and soon in any case."""
+        if (process := self.process) is not None:
+            self.process = None
+            process.kill()
+            with process, suppress(OSError):
+                for _ in range(100):
+                    os.killpg(process.pid, 0)
+                    time.sleep(0.01)
+                os.killpg(process.pid, signal.SIGKILL)
 
 
-#: Processes that have imported the libraries for the next build, by programs and variables.
-_spare: dict[tuple[Any, ...], Worker] = {}
+class Order:
+    """Tasks that a child process has been given, and what comes of them."""
 
+    def __init__(self, worker: Worker, given: Mapping[str, Any], runs: Sequence["Run"]) -> None:
+        #: The order, and the answers: more than pipes hold while this process does something else.
+        self.file = tempfile.NamedTemporaryFile()  # noqa: SIM115
+        self.file.write(f"{json.dumps(given)}\n".encode())
+        self.file.flush()
+        worker.send(given["libraries"], self.file.name)
+        self._worker, self._process, self.runs = worker, worker.process, runs
+        #: For which of them a file was loaded last.
+        self.loading = runs[0]
+        self._end = 0.0
 
-def end_workers() -> None:
-    """End the processes that wait for another build."""
-    while _spare:
-        _spare.popitem()[1].close()
+    def read(self) -> Iterator[tuple["Run | None", bytes]]:
+        """Wait for answers; in the end there is a status. A process that takes long is ended."""
+        self._end = self._end or time.monotonic() + 120 + 50 * len(self.runs) * SECONDS
+        while True:
+            if time.monotonic() > self._end:
+                self._worker.close()
+            status = self._process.poll() if self._process else -signal.SIGKILL
+            *lines, rest = self.file.read().split(b"\n")
+            self.file.seek(-len(rest), os.SEEK_CUR)
+            for line in lines:
+                number, _, answer = line.partition(b" ")
+                if answer:
+                    yield None if number == b"-1" else self.runs[int(number)], answer
+                else:
+                    self.loading = self.runs[int(number)]
+            if status is not None:
+                yield None, b"%d" % status
+            if lines or status is not None:
+                return
+            time.sleep(0.005)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,19 +187,30 @@ class Source:
 Read = dict[tuple[str, str], str]
 
 
+@dataclass(slots=True)
+class Run:
+    """A task, what its answer depends on, and the answer as soon as there is one."""
+
+    task: Task
+    frames: Mapping[str, str]
+    answer: dict[str, Any] | Failure | None
+    #: What it was given with in this build.
+    order: Order | None = None
+
+
 class Runs:
-    """The tasks of one build. On entering it a child process begins with those not in the cache.
+    """The tasks of one build. On entering it a child process begins with those that come first.
 
     Args:
         modules: The site's own modules.
         docs: The folder ``docs_src``.
         cache: The answers of earlier builds.
         generator: Digest of the code of the generator.
-        run: Whether tasks may run; without it there are the answers of the cache.
-        stays: Whether a child process waits for the next build.
+        worker: What executes tasks.
+        edited: Modules whose runs come first.
     """
 
-    #: A module of the generator; it calls `pylit.limits.serve`.
+    #: A module of the generator, whose function `run` the child process calls with each task.
     program: ClassVar[str]
     #: The folder of the files that declare tasks, in ``docs_src``, and what pages get of them.
     folder: ClassVar[str]
@@ -191,23 +222,22 @@ class Runs:
         docs: Path,
         cache: Cache,
         generator: str,
-        *,
-        run: bool = True,
-        stays: bool = False,
+        worker: Worker,
+        edited: Collection[str] = (),
     ) -> None:
-        self._run = run
         self._pages = {module.source.name: module for module in modules}
         self._modules = {name: page.source for name, page in self._pages.items() if page.parsed}
         self._docs, self._root = docs.resolve(), docs.resolve().parent
         self._folder, self._shown = docs / self.folder, f"{docs.name}/{self.folder}"
-        self._cache, self._generator, self._stays = cache, generator, stays
+        self._cache, self._generator = cache, generator
+        self._worker, self._edited = worker, edited
         self._environment: Mapping[str, str] = {}
         self._faults = Report()
         self._codes: dict[str, Source] = {}
-        #: Each task, what its answer depends on, and the answer if it is in the cache.
-        self._tasks: list[tuple[Task, Mapping[str, str], dict[str, Any] | None]] = []
+        self._states: dict[tuple[str, str], str] = {}
+        self._runs: list[Run] = []
         self._libraries: set[str] = set()
-        self._worker: Worker | None = None
+        self._orders: list[Order] = []
 
     def declared(self) -> Iterator[tuple[Sequence[Task], str]]:
         """The tasks of each file, in the order of their answers, and its text."""
@@ -218,86 +248,105 @@ class Runs:
             frames, libraries = self._closure(tasks[0], text)
             self._libraries |= libraries
             for task in tasks:
-                found: tuple[dict[str, Any], Read] | None = self._cache.load(
-                    *self._key(task, frames)
-                )
-                if not found or any(old != self._state(*what) for what, old in found[1].items()):
-                    self._tasks.append((task, frames, None))
-                else:
-                    self._tasks.append((task, frames, found[0]))
-        missing = [task for task, _, answer in self._tasks if answer is None]
-        #: How many tasks would have run.
-        self.left = 0 if self._run else len(missing)
-        if self._run:
-            self.begin(missing)
+                found: tuple[dict[str, Any], Read] | None
+                found = self._cache.load(*self._key(task, frames))
+                if found and any(old != self._state(what) for what, old in found[1].items()):
+                    found = None
+                self._runs.append(Run(task, frames, found and found[0]))
+        self.begin(run for run in self._runs if run.task.owner in self._edited)
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._worker is not None:
+        if self.running():
             self._worker.close()
-        elif self._stays and self._run and self._tasks and self._kind not in _spare:
-            _spare[self._kind] = Worker(self.program, self._environment, sorted(self._libraries))
+        elif self._worker.stays and self._worker.jobs and self._runs:
+            self._worker.send(self._libraries)
+        for order in self._orders:
+            order.file.close()
 
-    def begin(self, tasks: Sequence[Task]) -> None:
-        """Give tasks to a child process."""
-        if not tasks:
+    def begin(self, runs: Iterable[Run] | None = None) -> None:
+        """Give the child process some tasks, or all, if there is no answer and it has them not."""
+        some = self._runs if runs is None else runs
+        missing = [run for run in some if run.answer is None and run.order is None]
+        if not (missing and self._worker.jobs):
             return
-        self._worker = _spare.pop(self._kind, None)
-        if self._worker is None or self._worker.process.poll() is not None:
-            self._worker = Worker(self.program, self._environment)
         packages = (
             module.path.resolve().parents[module.name.count(".") + module.is_package]
             for module in self._modules.values()
         )
         order = {
+            "program": self.program,
+            "environment": dict(self._environment),
             "root": str(self._root),
             "roots": list(dict.fromkeys(map(str, packages))),
             "seconds": SECONDS,
             "bytes": MEMORY,
+            "jobs": self._worker.jobs,
             "libraries": sorted(self._libraries),
-            "tasks": [{"file": str(t.file), "function": t.function, **t.arguments} for t in tasks],
+            "tasks": [
+                {"file": str(run.task.file), "function": run.task.function, **run.task.arguments}
+                for run in missing
+            ],
         }
-        self._worker.begin(order)
+        self._orders.append(Order(self._worker, order, missing))
+        for run in missing:
+            run.order = self._orders[-1]
+
+    def wait(self, owners: Collection[str] | None = None) -> bool:
+        """Wait for all answers, or for those of some modules; whether any of them has run."""
+        runs = [run for run in self._runs if owners is None or run.task.owner in owners]
+        self.begin(runs)
+        for run in runs:
+            while run.answer is None and run.order is not None:
+                self._read(run.order)
+        return any(run.order is not None for run in runs)
+
+    def _read(self, order: Order) -> None:
+        """Take the answers that have come; a new order continues one that ended on an import."""
+        for run, line in order.read():
+            if run is None:
+                left = [run for run in order.runs if run.answer is None]
+                if left:
+                    run = order.loading if order.loading in left else left[0]
+                    message = f"failed: the process ended with status {line.decode()}"
+                    run.answer = Failure("failed", message, run.task.line)
+                for run in left:
+                    run.order = None if run.answer is None else run.order
+                self.begin(left)
+                return
+            task, data = run.task, json.loads(line)
+            if error := data.get("error"):
+                run.answer = Failure(error["kind"], error["message"], error["line"] or task.line)
+                continue
+            answer = {**data, **task.stored, "stamp": digest(line)}
+            read = {what: self._state(what) for what in self._reads(answer, run.frames)}
+            self._cache.store(*self._key(task, run.frames), (answer, read))
+            run.answer = answer
+
+    def running(self) -> Collection[str]:
+        """The owners of tasks that have been given and have no answer."""
+        return {run.task.owner for run in self._runs if run.answer is None and run.order}
+
+    @property
+    def left(self) -> int:
+        """How many tasks have not run."""
+        return sum(run.answer is None for run in self._runs)
 
     def cached_answers(self) -> Iterator[tuple[Task, dict[str, Any]]]:
-        """The answers of tasks that need not run, available while the others do."""
-        return ((task, answer) for task, _, answer in self._tasks if answer is not None)
+        """The answers that are there already."""
+        return ((run.task, run.answer) for run in self._runs if isinstance(run.answer, dict))
 
     def answers(self) -> Iterator[tuple[Task, dict[str, Any] | Failure]]:
         """What came of each task, in order. If torch is missing, of those that need none."""
-        results = self._results()
-        for task, frames, answer in self._tasks:
-            if answer is None and not self._run:
-                continue
-            found = next(results) if answer is None else answer
-            if isinstance(found, Failure) and found.kind == "no torch":
+        self.wait()
+        for run in self._runs:
+            if isinstance(run.answer, Failure) and run.answer.kind == "no torch":
                 message = f"torch is not installed, so pages are built without {self.product}"
                 hint, off = "`pip install torch`, and build again", Severity.WARNING
                 code = f"{self.product}-off"
                 self._faults.add(Diagnostic(self._shown, 0, 0, code, message, hint, severity=off))
-                continue
-            if isinstance(found, dict) and answer is None:
-                read = {what: self._state(*what) for what in self._reads(found, frames)}
-                self._cache.store(*self._key(task, frames), (found, read))
-            yield task, found
-
-    def _results(self) -> Iterator[dict[str, Any] | Failure]:
-        """What came of the tasks that run; a new process continues if one ends on an import."""
-        tasks = [task for task, _, answer in self._tasks if answer is None]
-        while tasks and self._worker is not None:
-            lines, status = self._worker.wait(120 + 50 * len(tasks) * SECONDS)
-            self._worker = None
-            for task, line in zip(tasks, lines, strict=False):
-                answer = json.loads(line)
-                if error := answer.get("error"):
-                    yield Failure(error["kind"], error["message"], error["line"] or task.line)
-                else:
-                    yield {**answer, **task.stored, "stamp": digest(line)}
-            tasks = tasks[len(lines) :]
-            if tasks:
-                message = f"failed: the process ended with status {status}"
-                yield Failure("failed", message, tasks.pop(0).line)
-                self.begin(tasks)
+            elif run.answer is not None:
+                yield run.task, run.answer
 
     def _key(self, task: Task, frames: Mapping[str, str]) -> tuple[str, str]:
         """The name and the key of an answer in the cache."""
@@ -327,7 +376,7 @@ class Runs:
             if (name := todo.pop()) not in found:
                 found.add(name)
                 todo += self.code(name).imports if name in self._modules else ()
-        frames = {name: self._state(name, "") for name in sorted(found & self._modules.keys())}
+        frames = {name: self._state((name, "")) for name in sorted(found & self._modules.keys())}
         frames["<file>"] = digest(text) + (self._notes if own.documented else "")
         return frames, found.intersection(_LIBRARIES) | set(filter(_library, own.imports))
 
@@ -370,8 +419,13 @@ class Runs:
         """Digest of all texts, for code that reads docstrings."""
         return digest(*(module.digest for module in self._modules.values()))
 
-    def _state(self, name: str, what: str) -> str:
-        """The digest of a part of a module, or of a path, as it is now."""
+    def _state(self, read: tuple[str, str]) -> str:
+        """The digest of a part of a module, or of a path, as it is in this build."""
+        if (found := self._states.get(read)) is None:
+            found = self._states[read] = self._read_state(*read)
+        return found
+
+    def _read_state(self, name: str, what: str) -> str:
         if name:
             code = self.code(name) if name in self._modules else None
             found = code.parts.get(what, "") if code else ""

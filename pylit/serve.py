@@ -8,6 +8,7 @@ import asyncio
 import html
 import json
 import os
+import re
 import socket
 import sys
 import threading
@@ -29,7 +30,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from watchfiles import DefaultFilter, watch
 
-from pylit.build import SEARCH, Builder
+from pylit.build import Builder
 from pylit.cache import digest
 from pylit.config import load_config
 from pylit.diagnostics import Report, Severity
@@ -39,6 +40,8 @@ from pylit.write import MANIFEST
 
 _SCRIPT = Path(__file__).with_name("reload.js")
 _EVENTS, _RELOAD = "/__pylit__/events", "/__pylit__/reload.js"
+#: Files that pages show nothing of; they are written after the pages.
+_UNSEEN = re.compile(r"assets/(search(/|-index)|cards/)|.*\.(md|txt|inv|xml|zip)$")
 #: Other names are refused: after DNS rebinding, a foreign page could read drafts.
 _HOSTS = ["localhost", "127.0.0.1"]
 #: No page of another site may include or frame what is served: the search index is a script, and
@@ -64,8 +67,7 @@ def serve(options: Options, port: int, first: Callable[[], int]) -> int:
         first()
         address = "http://{}:{}/".format(*listening.getsockname())
         print(f"{address} shows {options.out}; Ctrl-C ends it.", flush=True)
-        # A process with threads cannot fork; one edit needs no other processes.
-        live = DevelopmentServer(replace(options, jobs=1, serving=True))
+        live = DevelopmentServer(replace(options, serving=True))
         thread = threading.Thread(target=live.watch)
         thread.start()
         try:
@@ -155,9 +157,9 @@ class DevelopmentServer(StaticFiles):
         """Set the state for browsers: the version of the site, and the faults of the next."""
         manifest, version = self.options.out / MANIFEST, "none"
         if manifest.is_file():
-            # A new search index is no reason to reload a page.
+            # What no page shows is no reason to reload one.
             files = json.loads(manifest.read_text(encoding="utf-8"))["files"].items()
-            shown = [(path, digests) for path, digests in files if not path.startswith(SEARCH)]
+            shown = [(path, digests) for path, digests in files if not _UNSEEN.match(path)]
             version = digest(repr(shown))[:16]
         self._state = (version, fault)
 

@@ -85,20 +85,34 @@ class SiteFiles:
         self._keys = [digest(stamp, repr(view)) for view in views]
         self._renderers = [Renderer((theme, docs), view, stamp) for view in views]
 
-    def write(self, output: Output, *, search: bool) -> None:
-        """Add all files of the site to `output` and audit the links between them."""
+    def write_pages(
+        self, output: Output, index: SearchIndex | None = None
+    ) -> tuple[list[AuditedPage], list[Rendered]]:
+        """Add the pages to `output`, and to an index; what links and formulas they have."""
         audited, formulas = [], []
+        pages = (self._made(*pair) for pair in progress("Rendering", self.site.pairs))
+        for page in chain(pages, self._lists()):
+            output.add(page.audited.url, page.html.encode())
+            output.update(page.previews)
+            self.report.update(page.diagnostics)
+            if index and page.search:
+                index.add(*self.site.search_entry(page.search))
+            audited.append(page.audited)
+            formulas.append(page.formulas)
+        return audited, formulas
+
+    def prepare(self, running: Collection[str]) -> None:
+        """Make, for the cache, what waits for none of some runs: cards, and pages of others."""
+        for parsed, draft in self.site.pairs:
+            if draft.name not in running:
+                self._made(parsed, draft)
+        list(self._cards())
+
+    def write(self, output: Output) -> None:
+        """Add all files of the site to `output` and audit the links between them."""
         with SearchIndex() as index:
-            for page in chain(self._pages(), self._lists()):
-                output.add(page.audited.url, page.html.encode())
-                output.update(page.previews)
-                self.report.update(page.diagnostics)
-                if search and page.search:
-                    index.add(*self.site.search_entry(page.search))
-                audited.append(page.audited)
-                formulas.append(page.formulas)
-            if search:
-                output.update(index.files())
+            audited, formulas = self.write_pages(output, index)
+            output.update(index.files())
         # Cut fonts are cached beside their packages, since all sites have the same ones.
         options = self.options
         modules = None if options.missing_node else options.node_modules
@@ -110,8 +124,7 @@ class SiteFiles:
             output.add(f"assets/fonts/{name}", data)
         output.update(self._texts())
         output.update(self._indexes())
-        if not (options.sources or options.missing_node):
-            output.update(self._cards())
+        output.update(self._cards())
         if (logo := self.site.config.logo) and not options.sources:
             output.add(self.site.view.logo, (options.root / logo).read_bytes())
         output.update(self._replays())
@@ -125,19 +138,19 @@ class SiteFiles:
             output.add(ARCHIVE, data)
         audit(audited, output, self.report)
 
-    def _pages(self) -> Iterator[Page]:
+    def _made(self, parsed: ParsedPage, draft: Draft) -> Page:
+        """A page, of the cache if it is there."""
         site = self.site
-        for parsed, draft in progress("Rendering", site.pairs):
-            where = site.place(parsed, draft)
-            name, key = f"page {draft.url}", self._key(parsed, draft, where)
-            page: Page | None = site.cache.load(name, key)
-            if page is None:
-                if not draft.own:
-                    draft = site.cache.require(f"draft {parsed.url}", parsed.key)
-                page = self._page(whole(parsed, site.cache), draft, where)
-                site.cache.store(name, key, page)
-                site.outcome.rendered += 1
-            yield page
+        where = site.place(parsed, draft)
+        name, key = f"page {draft.url}", self._key(parsed, draft, where)
+        page: Page | None = site.cache.load(name, key)
+        if page is None:
+            if not draft.own:
+                draft = site.cache.require(f"draft {parsed.url}", parsed.key)
+            page = self._page(whole(parsed, site.cache), draft, where)
+            site.cache.store(name, key, page)
+            site.outcome.rendered += 1
+        return page
 
     def _key(self, parsed: ParsedPage, draft: Draft, where: Place) -> str:
         theme, shapes = self._keys[draft.url != HOME], self._shapes.get(draft.name)
@@ -247,6 +260,8 @@ class SiteFiles:
     def _cards(self) -> Iterator[tuple[str, bytes]]:
         """The pictures of the site's own pages for links on other sites."""
         modules, site = self.options.node_modules, self.site
+        if self.options.sources or self.options.missing_node:
+            return
         cards = Cards(self.options.theme, modules, modules.parent / "fonts")
         for parsed, draft in site.pairs:
             if url := card_of(draft):

@@ -104,7 +104,9 @@ def _stage(
             else:
                 values[number] = value
 
-    for turn, made in progress(title, run(make, unknown(), site.options.jobs)):
+    # A server has threads and cannot fork; one edit needs no other processes.
+    jobs = 1 if site.options.serving else site.options.jobs
+    for turn, made in progress(title, run(make, unknown(), jobs)):
         values[missing[turn]] = take(made)
     return [values[number] for number in range(len(values))]
 

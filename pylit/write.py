@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
@@ -84,6 +84,8 @@ class Output(Mapping[str, bytes]):
         self._digests: dict[str, str] = {}
         #: Files that differ from those in their places.
         self._staged: set[str] = set()
+        #: The files of earlier builds, with their digests.
+        self.known: Mapping[str, list[str]] = {}
         self._end = ExitStack()
         self._result = Written()
 
@@ -96,6 +98,7 @@ class Output(Mapping[str, bytes]):
                     end.callback(_remove_empty, [self._out])
                 self._out.mkdir(parents=True, exist_ok=True)
                 end.enter_context(folder_lock(self._out))
+                self.known = _read_manifest(self._out)
                 # A first build that was killed leaves the last two.
                 ours = {MANIFEST, _STAGING, _NEW_MANIFEST}
                 names = {path.name for path in self._out.iterdir()}
@@ -147,21 +150,21 @@ class Output(Mapping[str, bytes]):
     def __len__(self) -> int:
         return len(self._digests)
 
-    def publish(self, keep: tuple[str, ...] = ()) -> Written:
-        """Make the folder hold these files: replace those that differ, delete those of old pages.
+    def publish(self, *, last: bool = True) -> Written:
+        """Make the folder hold these files: replace those that differ, at last delete all others.
 
-        After any error nothing is renamed. Files of earlier builds whose paths begin as one of
-        `keep` are not deleted yet. Afterwards all files can be added and published again; the
-        result is of all calls.
+        After any error nothing is renamed. Afterwards all files can be added and published again;
+        the result is of all calls.
         """
-        known = _read_manifest(self._out)
+        known = self.known
         if self._check or self._report.failed or self._blocked(known):
             return self._result
-        files = {path: digests for path, digests in known.items() if path.startswith(keep)}
+        files = {} if last else dict(known)
         files |= {path: [digest] for path, digest in self._digests.items()}
         try:
             if self._staged or files != known:
                 self._move(known, files)
+            self.known = files
             self._digests, self._staged = {}, set()
         except OSError as error:
             self._report.add(_unwritable(self._out, error))
@@ -192,15 +195,14 @@ class Output(Mapping[str, bytes]):
 
     def _blocked(self, known: Mapping[str, list[str]]) -> bool:
         """Report files of the user's in the places of pages, and whether there are any."""
-        folders = {
-            self._out / f for name in self._digests for f in PurePosixPath(name).parents[:-1]
-        }
+        names = {name.rpartition("/")[0] for name in self._digests}
+        folders = {self._out / f for name in names for f in PurePosixPath(name, "x").parents[:-1]}
         # A link to a folder would lead our files out of the output folder.
         foreign = {f for f in folders if f.is_symlink() or (f.exists() and not f.is_dir())}
         # An identical file is not staged, and is accepted.
         new = {self._out / name for name in self._staged - known.keys()}
         foreign |= {path for path in new if os.path.lexists(path)}
-        foreign |= {path for name in self._digests if (path := self._out / name).is_dir()}
+        foreign |= {path for name in self._staged if (path := self._out / name).is_dir()}
         if foreign:
             first, *others = sorted(foreign)
             more = f", as are {len(others)} other files" if others else ""
@@ -220,17 +222,20 @@ def _read_manifest(out: Path) -> dict[str, list[str]]:
     """Path -> digests of what builds wrote there; empty when there is none or it is damaged."""
     try:
         files = json.loads((out / MANIFEST).read_text(encoding="utf-8"))["files"]
+        inside = cache(partial(_is_inside, out))
         return {
-            str(path): [str(d) for d in digests]
+            path: [str(d) for d in digests]
             for path, digests in files.items()
-            if _is_inside(out, PurePosixPath(path))
+            for folder, slash, name in [path.rpartition("/")]
+            if inside(folder + slash) and name != ".."
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
 
 
-def _is_inside(out: Path, path: PurePosixPath) -> bool:
-    """Whether a path of the manifest, which anyone may have edited, stays in the folder."""
+def _is_inside(out: Path, folder: str) -> bool:
+    """Whether a folder of the manifest, which anyone may have edited, is in the output folder."""
+    path = PurePosixPath(folder, "x")
     if path.is_absolute() or ".." in path.parts:
         return False
     return not any((out / folder).is_symlink() for folder in path.parents[:-1])

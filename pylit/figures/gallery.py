@@ -1,8 +1,7 @@
 """The figures of a site: which of them have to run (`pylit.runs`), and what pages show of them.
 
 ``figure:masks.causal`` is the function `causal` of ``docs_src/figures/masks.py``. Functions whose
-name begins with an underscore are not figures. The child process that draws is this module too, as
-``python -P -m pylit.figures.gallery`` (`pylit.limits`).
+name begins with an underscore are not figures.
 """
 
 import ast
@@ -13,10 +12,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from pylit.cache import Cache
 from pylit.diagnostics import Diagnostic, Report, nearest
 from pylit.figures.draw import Figure, Table
-from pylit.limits import Within, serve
+from pylit.limits import Within
 from pylit.model import FigureKind, FigureUse, Module, figure_slot
 from pylit.runs import Failure, Runs, Task
 
@@ -90,18 +88,8 @@ class FigureRuns(Runs):
 
     program, folder, product = "pylit.figures.gallery", "figures", "figures"
 
-    def __init__(
-        self,
-        modules: Sequence[Module],
-        texts: Iterable[str],
-        docs: Path,
-        cache: Cache,
-        generator: str,
-        *,
-        run: bool = True,
-        stays: bool = False,
-    ) -> None:
-        super().__init__(modules, docs, cache, generator, run=run, stays=stays)
+    def __init__(self, modules: Sequence[Module], *where: Any, texts: Iterable[str]) -> None:
+        super().__init__(modules, *where)
         self._used = {name for text in texts for name in _FIGURE_LINK.findall(text)}
         self._figures = read_files(self._folder, self._shown) if self._used else {}
 
@@ -168,7 +156,7 @@ def _name(task: Task) -> str:
     return f"{task.owner}.{task.function}"
 
 
-def _draw(function: Callable[[], object], task: dict[str, Any], within: Within) -> dict[str, Any]:
+def run(function: Callable[[], object], task: dict[str, Any], within: Within) -> dict[str, Any]:
     """Draw the figure of a function, in the child process."""
     with within() as watch, watch.calls():
         figure = function()
@@ -181,7 +169,3 @@ def _draw(function: Callable[[], object], task: dict[str, Any], within: Within) 
         kind = type(figure).__name__
         raise TypeError(f"`{task['function']}` returns a {kind}, expected a Figure or a Table")
     return {"drawn": shown | {"below": figure.below()}}
-
-
-if __name__ == "__main__":
-    serve(_draw)

@@ -80,32 +80,40 @@ UNKNOWN = "?"
 
 
 def assign(
-    axes: Sequence[str], derived: Mapping[str, str], small: Collection[str] = ()
+    axes: Sequence[str],
+    derived: Mapping[str, str],
+    small: Collection[str] = (),
+    larger: Collection[str] = (),
 ) -> tuple[dict[str, int], ...]:
-    """Two sizes for each axis: small primes for those of `small`, such as a number of layers.
+    """Two sizes for each axis: the smallest primes for those of `small`, such as numbers of layers.
 
-    Derived axes, ``C = H*K``, are computed from the others.
+    Those of `larger` get small ones that these leave. Derived axes, ``C = H*K``, are computed from
+    the others.
     """
-    free = tuple(axis for axis in axes if axis not in derived)
+    free = [axis for axis in axes if axis not in derived]
     # Factors of others get small primes: their product is as large as it is slow.
-    factors = set(small).union(*map(symbols, derived.values()))
-    first = tuple(axis for axis in free if axis in factors)
-    others = tuple(axis for axis in free if axis not in factors)
-    return tuple(map(dict, _best_sizes(first, others, tuple(derived.items()))))
+    factors = set(larger).union(*map(symbols, derived.values()))
+    ranks = [0 if axis in small else 1 if axis in factors else 2 for axis in free]
+    groups = (tuple(a for a, r in zip(free, ranks, strict=True) if r == rank) for rank in range(3))
+    return tuple(map(dict, _best_sizes(tuple(groups), tuple(derived.items()))))
 
 
 @lru_cache
 def _best_sizes(
-    factors: tuple[str, ...], others: tuple[str, ...], derived: tuple[tuple[str, str], ...]
+    groups: tuple[tuple[str, ...], ...], derived: tuple[tuple[str, str], ...]
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Choose from many orders of the primes two that distinguish simple names and are small."""
+    """Choose from many orders of the primes two that distinguish simple names and are small.
+
+    Of the groups of axes, those of the first get the smallest primes, and those of the last no 3.
+    """
     shuffle = random.Random(1)
 
     def sizes() -> dict[str, int]:
-        small = shuffle.sample(_PRIMES[: len(factors) + 3], len(factors)) if factors else []
-        rest = [n for n in _PRIMES[1 : len(factors) + len(others) + 3] if n not in small]
-        primes = [*small, *shuffle.sample(rest, len(others))]
-        found = dict(zip([*factors, *others], primes, strict=True))
+        found: dict[str, int] = {}
+        for group, least, spare in zip(groups, (0, 0, 1), (1, 3, 3), strict=True):
+            known = _PRIMES[least : len(found) + len(group) + spare]
+            primes = [prime for prime in known if prime not in found.values()]
+            found |= zip(group, shuffle.sample(primes, len(group)), strict=True)
         for axis, text in derived:
             found[axis] = evaluate(text, found) or 0
         return found

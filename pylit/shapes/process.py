@@ -1,7 +1,4 @@
-"""The child process for traces and replays: ``python -P -m pylit.shapes.process``.
-
-See `pylit.limits`.
-"""
+"""What the child process (`pylit.limits`) does with a trace or a replay."""
 
 import os
 import sys
@@ -10,13 +7,13 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from pylit.limits import Watch, Within, serve
+from pylit.limits import Watch, Within
 from pylit.shapes.plan import read_plan
 from pylit.shapes.recorder import Recorder
 from pylit.shapes.tracer import Tracer
 
 
-def _run(function: Callable[..., Any], task: dict[str, Any], within: Within) -> dict[str, Any]:
+def run(function: Callable[..., Any], task: dict[str, Any], within: Within) -> dict[str, Any]:
     """What each line made: the shapes of two runs, or the values of one."""
     source = os.path.realpath(task["source"])
     is_source = cache(lambda name: os.path.realpath(name) == source)
@@ -51,7 +48,3 @@ def _tracing(tracer: Tracer, watch: Watch) -> Iterator[None]:
     finally:
         sys.settrace(before)
         watch.codes |= tracer.codes
-
-
-if __name__ == "__main__":
-    serve(_run)

@@ -79,7 +79,10 @@ def _problems(data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def read_traces(text: str, shown: str, axes: Axes) -> tuple[tuple[TraceFunction, ...], Report]:
-    """The functions of a file of traces, and its faults. A parameter with a default is no axis."""
+    """The functions of a file of traces, and its faults.
+
+    A parameter with a default is no axis, and a small axis that is keyword-only is a little larger.
+    """
     report = Report()
     try:
         tree = ast.parse(text)
@@ -102,7 +105,8 @@ def read_traces(text: str, shown: str, axes: Axes) -> tuple[tuple[TraceFunction,
         positional = [*given.posonlyargs, *given.args]
         positional = positional[: len(positional) - len(given.defaults)]
         named = [a for a, d in zip(given.kwonlyargs, given.kw_defaults, strict=True) if d is None]
-        letters = [argument.arg for argument in (*positional, *named)]
+        letters = [argument.arg for argument in (*named, *positional)]
+        larger = axes.small.intersection(argument.arg for argument in named)
         if len(letters) > MAX_AXES:
             message = f"`{node.name}` has {len(letters)} axes, and there are sizes for {MAX_AXES}"
             hint = "give those that need no name a default value"
@@ -113,7 +117,7 @@ def read_traces(text: str, shown: str, axes: Axes) -> tuple[tuple[TraceFunction,
             for letter, text in axes.derived.items()
             if letter in letters and symbols(text) <= set(letters)
         }
-        sizes = assign(letters, derived, axes.small)
+        sizes = assign(letters, derived, axes.small - larger, larger)
         found.append(TraceFunction(node.name, node.lineno, sizes))
     for node in replays:
         if node is not replays[0]:
@@ -199,7 +203,7 @@ class ShapeRuns(Runs):
 
     def _found(self, answers: Iterable[tuple[Task, dict[str, Any]]]) -> dict[str, ModuleShapes]:
         """Shapes by the names of modules, of those for which there are all answers."""
-        counts = Counter(task.owner for task, *_ in self._tasks)
+        counts = Counter(run.task.owner for run in self._runs)
         by_module: dict[str, list[tuple[Task, dict[str, Any]]]] = {}
         for task, answer in answers:
             by_module.setdefault(task.owner, []).append((task, answer))

@@ -1,14 +1,15 @@
 """A small site of one's own in a temporary folder, and ways to look at what became of it."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pylit.build import Builder
 from pylit.outcome import Options, Outcome
-from pylit.runs import Runs, Task
+from pylit.runs import Order, Run, Task, Worker
 
 REPOSITORY = Path(__file__).parents[2]
 CACHE = REPOSITORY / ".cache" / "tests"
@@ -146,12 +147,11 @@ def pages_cache(root: Path) -> Path:
 def count(
     monkeypatch: pytest.MonkeyPatch, started: list[list[str]], named: Callable[[Task], str]
 ) -> None:
-    """Note down the tasks that each child process is given, each name once."""
-    begin = Runs.begin
+    """Note down the tasks of each order for the child process, each name once."""
+    begin = Order.__init__
 
-    def counted(self: Runs, tasks: Sequence[Task]) -> None:
-        if tasks:
-            started.append(list(dict.fromkeys(map(named, tasks))))
-        begin(self, tasks)
+    def counted(self: Order, worker: Worker, given: Mapping[str, Any], runs: Sequence[Run]) -> None:
+        started.append(list(dict.fromkeys(named(run.task) for run in runs)))
+        begin(self, worker, given, runs)
 
-    monkeypatch.setattr(Runs, "begin", counted)
+    monkeypatch.setattr(Order, "__init__", counted)

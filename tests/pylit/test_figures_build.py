@@ -1,5 +1,6 @@
 """Figures in a whole build: what pages show, what is kept, and every fault with both its places."""
 
+import subprocess
 import time
 from pathlib import Path
 
@@ -210,6 +211,7 @@ def test_each_figure_that_fails_says_where_in_the_note_and_where_in_its_file(
 
 SLEEPER = """
 import os
+import subprocess
 import time
 from pathlib import Path
 from pylit.figures.draw import Figure, Plot
@@ -243,18 +245,18 @@ def test_processes_that_a_figure_leaves_behind_end_with_it(tmp_path: Path):
 def test_the_child_ends_with_a_build_that_does_not_come_so_far(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    started: list[Worker] = []
-    real = Worker.begin
+    started: list[subprocess.Popen[bytes]] = []
+    real = Worker.send
 
-    def kept(self, order):
-        real(self, order)
-        started.append(self)
+    def kept(self: Worker, *given: object) -> None:
+        real(self, *given)
+        started.append(self.process)
 
-    def fail(*_):
+    def fail(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Worker, "begin", kept)
+    monkeypatch.setattr(Worker, "send", kept)
     monkeypatch.setattr("pylit.build.draft_pages", fail)
     with pytest.raises(KeyboardInterrupt):
         build(make_site(tmp_path, SITE))
-    assert started[-1].process.returncode is not None
+    assert started[-1].returncode is not None

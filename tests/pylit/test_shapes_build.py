@@ -288,6 +288,22 @@ def test_runs_that_fail_each_say_where_and_why(tmp_path: Path, monkeypatch: pyte
     assert all("Traceback" not in str(d) for d in outcome.report)
 
 
+def test_a_file_that_ends_the_process_costs_its_own_runs_only(
+    tmp_path: Path, children: list[list[str]]
+):
+    ends = "import os\n\n\ndef trace_a(T): ...\n\n\ndef trace_b(T): ...\n\n\nos._exit(4)\n"
+    # What reads standard input must not take the orders of the next build with it.
+    reads = "import sys\n\n\ndef trace_c(T): assert not sys.stdin.read()\n"
+    traces = {"one": ends, "two": reads}
+    files = {f"docs_src/traces/pkg/{name}.py": text for name, text in traces.items()}
+    outcome = build(make_site(tmp_path, SITE | files), jobs=2)
+    message = "the run failed: the process ended with status 4"
+    found = [(d.path.rpartition("/")[2], d.line, d.message) for d in outcome.report]
+    assert found == [("one.py", 4, message), ("one.py", 7, message)]
+    everything = ["pkg.one", "pkg.two", "pkg.work"]
+    assert children == [everything, everything, ["pkg.two", "pkg.work"]]
+
+
 def test_a_run_that_waits_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(runs, "SECONDS", 0.2)
     files = {

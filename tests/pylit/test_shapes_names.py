@@ -4,7 +4,9 @@ import itertools
 
 import pytest
 
+from pylit.shapes.lines import Axes
 from pylit.shapes.names import UNKNOWN, Names, assign, distinct_shapes, evaluate
+from pylit.shapes.trace import read_traces
 from pylit.shapes.tracer import NONE, TensorRecord
 
 LETTERS = ["T", "S", "B", "H", "K", "F", "V", "L"]
@@ -32,6 +34,14 @@ def test_axes_get_sizes_that_can_be_told_apart(count: int, derived: dict[str, st
         for a, b in itertools.combinations_with_replacement(first, 2)
     ]
     assert len(set(products)) == len(products)
+
+
+def test_a_small_axis_is_small_unless_a_run_asks_for_it_by_keyword():
+    text = "def trace_a(T, L, H, K, C): ...\n\n\ndef trace_b(T, H, K, C, *, L): ...\n"
+    axes = Axes(derived={"C": "H*K"}, small=frozenset("L"))
+    usual, larger = read_traces(text, "traces/m.py", axes)[0]
+    assert {sizes["L"] for sizes in usual.sizes} == {3, 5}
+    assert {sizes["L"] for sizes in larger.sizes} != {3, 5}
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import torch
 from labml_nn.kernels.feedback_by_hand import Config, Params, run_backward, run_forward
 
 
-def trace_window(T, B, S, L, H, D, C, F):
-    """The window was full before the first step."""
+def trace_window(T, B, S, H, D, C, F, *, L):
+    """The window was full before the first step. A tuple of five layers or more is cut alike."""
     params = Params(
         torch.randn(L, C, C),
         torch.randn(L, C),
