@@ -9,6 +9,8 @@ from pylit.figures.draw import WIDTH, Figure, Panel, Plot, Table, arrow, box, el
 UNITS, BATCH = 128, 8
 FAR = (0, 1, 2, 5, 10, 20, 30, 40, 50)
 BIASES = (0.0, 1.0, 3.0)
+# Where each curve has its name: at these steps, at so many times its height.
+NAMES = ((30, 1e-3), (50, 100), (50, 0.06), (50, 0.04))
 
 
 def cell():
@@ -36,7 +38,7 @@ def cell():
         parts += [
             arrow(x, low, x, gates + 23, "l t4"),
             box(x, gates, 32, 22, name, 0, anchor),
-            text(x + 5, gates - 7, gate),
+            text(x + (5 if gate != "i" else -9), gates - 7, gate),
         ]
     # A gate goes to its product; what is added, to the sum; what is shown comes from above.
     parts += [
@@ -75,7 +77,7 @@ def gradient():
     curves["Elman"] = _arriving(None)
     plot = Plot(
         (0, FAR[-1]),
-        (1e-20, 10),
+        (1e-12, 2),
         log=True,
         height=150,
         x_label="steps back",
@@ -83,9 +85,8 @@ def gradient():
     )
     for tone, lengths in enumerate(curves.values()):
         plot.line(FAR, lengths, tone)
-    for name, lengths in curves.items():
-        at = 40 if name != "Elman" else 20
-        plot.note(at, lengths[FAR.index(at)] * 30, name, "end")
+    for (name, lengths), (at, beside) in zip(curves.items(), NAMES, strict=True):
+        plot.note(at, lengths[FAR.index(at)] * beside, name, "end")
     shown = (1, 10, 30, 50)
     rows = [
         [name, *(f"{lengths[FAR.index(k)]:.2g}" for k in shown)] for name, lengths in curves.items()

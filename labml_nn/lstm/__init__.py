@@ -24,8 +24,12 @@ $h_t = \tanh(h_{t-1} \pm 1)$:
 
 The unit cannot count. The tanh squeezes every state below 1, so that two and three open
 brackets look nearly the same, 0.94 and 0.96. After three closing brackets the state
-should be back at 0, and it is at −0.94. Whatever a state goes through at *every* step
-changes it at every step.
+should be back at 0, and it is at −0.94.
+
+What if we add only 0.1 for each bracket? Near 0 the tanh hardly bends, and three
+brackets give 0.29. That is nearly right. But the tanh also acts at letters, where
+nothing should change. After a hundred letters 0.29 has become 0.11, which looks like a
+single bracket. Whatever a state goes through at *every* step changes it at every step.
 
 **Do not rewrite the memory. Add to it.** This is the idea of the LSTM
 ([@hochreiter1997long]). Beside the hidden state $h_t$ it has a second vector, the
@@ -33,25 +37,37 @@ changes it at every step.
 The new one is the old one plus something. For our count, this is $c_t = c_{t-1} + 1$ at
 an opening bracket, and $c_t = c_{t-1} - 1$ at a closing one.
 
-**Who decides when to add?** At the letters *f* and *x* nothing may be added. So a
-number from 0 to 1 multiplies what is new. It is computed from the token and from the
-hidden state, and it is called the **input gate** $i_t$: at 0 the gate is closed, and at
-1 it is open. There are two more gates. The **forget gate** $f_t$ multiplies the old
-cell state. At 1 all of it stays, and at 0 it is forgotten. We need that at the end of a
-line, where the count starts anew. And the **output gate** $o_t$ decides what is shown.
-The rest of the network sees the hidden state, which is $h_t = o_t \cdot \tanh(c_t)$. A
-cell can keep a number for long and show it only when it is needed.
+**Who decides when to add?** What may be added is called the **candidate** $g_t$. For
+our count it is 1 or −1. At the letters *f* and *x* nothing may be added, so a number
+from 0 to 1 multiplies the candidate. This number is the **input gate** $i_t$. At 0 the
+gate is closed, and at 1 it is open. The network computes it anew at each step, from the
+token and from the hidden state.
 
-![A cell of an LSTM. The upper line leads from the old cell state to the new one. It
-passes a product with the forget gate and a sum, and nothing else.](figure:lstm.cell)
+**Two more gates.** The **forget gate** $f_t$ multiplies the old cell state. At 1 all of
+it stays, and at 0 it is forgotten. We need that at the end of a line, where the count
+starts anew. And the **output gate** $o_t$ decides what is shown. The rest of the
+network sees only the hidden state, which is $h_t = o_t \cdot \tanh(c_t)$. Here the tanh
+is back, but it does no harm. It squeezes what is shown, and the cell state stays as it
+is. So a cell can keep a number for long, and show it only when we need it.
+
+![A cell of an LSTM. The upper line leads from the old cell state to the new one, c′. It
+passes a product with the forget gate and a sum, and nothing else. Each σ computes a
+gate.](figure:lstm.cell)
 
 ## A line by hand
 
 One cell is enough for our count. There are four kinds of tokens: letters, opening and
-closing brackets, and the end of the line. A gate is the **sigmoid** of a sum,
-$\sigma(a) = 1 / (1 + e^{-a})$. At $a = 10$ it is 0.99995, and at $a = -10$ it is
-0.00005. Let us choose these sums by hand. What is added, the **candidate** $g_t$, is a
-tanh:
+closing brackets, and the end of the line.
+
+How is a gate computed? It begins like a state of the Elman network, with a sum
+$W x_t + U h_{t-1} + b$. But then comes the **sigmoid** $\sigma(a) = 1 / (1 + e^{-a})$,
+which lies between 0 and 1. For example, $\sigma(10)$ is 0.99995, an open gate, and
+$\sigma(-10)$ is 0.00005, a closed one. A candidate may be negative, so it is the tanh
+of its sum.
+
+In our count the token alone decides, so let $U$ and $b$ be zero. Tokens are one-hot
+vectors. Then $W$ has a row for each of the four sums, and a column for each kind of
+token. We choose it by hand:
 
 | sum for | letter | ( | ) | end of line |
 |:--|--:|--:|--:|--:|
@@ -60,8 +76,10 @@ tanh:
 | candidate | 0 | 10 | −10 | 0 |
 | output gate | 10 | 10 | 10 | 10 |
 
-Now follow `f(g(x))` through the cell, with the end of the line as `⏎`. You can check
-each column with $c_t = f_t \, c_{t-1} + i_t \, g_t$.
+The last row opens the output gate at every token, because we want to see the count at
+each step. Now follow `f(g(x))` through the cell, with the end of the line as `⏎`. You
+can check each column with $c_t = f_t \, c_{t-1} + i_t \, g_t$ and with
+$h_t = o_t \tanh(c_t)$.
 
 | read | f | ( | g | ( | x | ) | ) | ⏎ |
 |:--|--:|--:|--:|--:|--:|--:|--:|--:|
@@ -74,29 +92,31 @@ each column with $c_t = f_t \, c_{t-1} + i_t \, g_t$.
 (All numbers are rounded. The gates are never exactly 0 or 1, and after the last bracket
 the cell state is −0.0003.)
 
-The cell counts. And what would it be after a hundred more letters? At each of them the
-forget gate multiplies it by 0.99995, and $0.99995^{100} = 0.995$. So nearly all of it
-is still there. In the Elman network we had to fight for this.
+The cell counts. Suppose that a hundred letters follow an open bracket. At each of them
+the forget gate multiplies the cell state by 0.99995, and $0.99995^{100} = 0.995$. So
+nearly all of it is still there. The tanh had left less than half.
 
-**In one formula.** A layer has $N$ such cells, each with its own gates. $x_t$ is the
-input. The sums of all gates come from two matrices. $W$ weighs the input, and $U$
-weighs the hidden state before. ($\odot$ multiplies number by number.)
+**In one formula.** A layer has $N$ such cells, and $i_t$, $f_t$, $g_t$, $o_t$, $c_t$
+and $h_t$ are vectors with one number for each cell. $x_t$ is the input. Each of the
+four sums has its own matrices $W$ and $U$ and its own bias $b$. ($\odot$ multiplies two
+vectors number by number.)
 
 \begin{align}
-i_t &= \sigma(W_i x_t + U_i h_{t-1} + b_i), &
+i_t &= \sigma(W_i x_t + U_i h_{t-1} + b_i) \\
 f_t &= \sigma(W_f x_t + U_f h_{t-1} + b_f) \\
-g_t &= \tanh(W_g x_t + U_g h_{t-1} + b_g), &
+g_t &= \tanh(W_g x_t + U_g h_{t-1} + b_g) \\
 o_t &= \sigma(W_o x_t + U_o h_{t-1} + b_o) \\
-c_t &= f_t \odot c_{t-1} + i_t \odot g_t, &
+c_t &= f_t \odot c_{t-1} + i_t \odot g_t \\
 h_t &= o_t \odot \tanh(c_t)
 \end{align}
 
 ## Training
 
-We do not choose the sums by hand. This program makes lines such as `((x))`, with one to
-three brackets, and trains a small LSTM to predict the next character. After the *x* of
-a line everything is determined, if you have counted. Then we ask the trained model how
-probable another closing bracket is, before the last one and after it.
+Does a network find such weights by itself? This program makes lines such as `((x))`,
+with one to three brackets, and trains a small LSTM to predict the next character. After
+the *x* you can predict the rest of the line, but only if you have counted. So at the
+end we ask the trained model twice how probable another closing bracket is. After
+`(((x))` one is missing, and after `(((x)))` none is.
 
 ```python
 import random
@@ -111,7 +131,7 @@ torch.manual_seed(1)
 characters = "x()\n"
 depths = random.choices((1, 2, 3), k=15000)
 text = "".join("(" * n + "x" + ")" * n + "\n" for n in depths)
-# # Sixteen equal pieces of the text, one in each column, [T, B].
+# Sixteen equal pieces of the text, one in each column, [T, B].
 tokens = torch.tensor([characters.index(c) for c in text[: len(text) // 16 * 16]])
 tokens = tokens.view(16, -1).t()
 
@@ -128,7 +148,7 @@ class Model(nn.Module):
 
 model = Model(len(characters), d_model=8, d_hidden=16)
 optimizer = torch.optim.Adam(model.parameters())
-# # The learning rate rises to 0.05, and falls again.
+# The learning rate rises to 0.05, and falls again.
 schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.05, total_steps=250)
 state = None
 for t in range(0, 250 * 20, 20):
@@ -149,14 +169,15 @@ print([f"{p:.2f}" for p in closing])  # nearly 1, and nearly 0
 assert closing[0] > 0.9 > 0.3 > closing[1]
 ```
 
-The program is that of the [Elman network](../recurrent/elman/__init__.py#training) but
-for one thing: a state is now a pair, $(h_t, c_t)$.
+The model is that of the [Elman page](../recurrent/elman/__init__.py#training) with
+another layer in it. Only one thing is new in its training. A state is now a pair,
+$(h_t, c_t)$, and we detach both of its parts.
 
-**What it gains, and what it costs.** A cell keeps a number over many steps, without
-loss unless a gate asks for it, and [the gradient](#the-gradient) comes back over as
-many. But there are four sums where the Elman network has one, so a step costs four
-times as much. The steps must still wait for each other. And a layer of $N$ cells still
-has no more than $2N$ numbers to remember everything with.
+**What it gains, and what it costs.** A cell keeps a number over many steps, and loses
+hardly any of it unless a gate closes. [The gradient](#the-gradient) comes back over
+just as many steps. But we compute four sums where the Elman network has one, so a step
+costs four times as much. The steps must still wait for each other. And a layer of $N$
+cells still has no more than $2N$ numbers to remember everything with.
 
 <details><summary>Symbols, their code and shapes</summary>
 
@@ -363,8 +384,9 @@ class LSTM(nn.Module):
             # because a layer never needs anything from the layers above it.
             h, c, shown = hidden[i], kept[i], []
             for t, x_t in enumerate(x):
-                # Two arrows lead from step to step: $c$, on which hardly anything
-                # happens, and $h$, which the gates of the next step read.
+                # These are the two lines of the drawing. $c$ passes from step to step,
+                # and hardly anything happens to it. $h$ is what the gates of the next
+                # step read.
                 new_h, new_c = cell(x_t, h, c)
 
                 # At padding, tokens without meaning that fill up short sequences, both
@@ -470,8 +492,9 @@ class LSTMLanguageModel(LanguageModel[LSTMState]):
 
 # ## The gradient
 #
-# Why can an LSTM *learn* to remember for long? Because learning needs a gradient that
-# comes back over as many steps.
+# Why can an LSTM *learn* to remember for long? Suppose that a bracket is needed a
+# hundred letters later. We can learn this only from a gradient that comes back over a
+# hundred steps.
 #
 # **With one number.** Take our cell at a letter, $c_t = f_t \, c_{t-1}$. A small change
 # of $c_{t-1}$ changes $c_t$ by $f_t$ times as much. Over a hundred letters this is
@@ -487,9 +510,10 @@ class LSTMLanguageModel(LanguageModel[LSTMState]):
 #
 # This leaves out a second way, for the gates depend on $h_{t-1}$, and so on the cell
 # states before. The Elman network has nothing *but* such a way, in which each step
-# multiplies by $U$ and by a slope. In 1997 there was no forget gate. It was fixed at 1,
-# and the sum of an input gate and an old state could only grow in size. The gate was
-# added so that a cell can also forget ([@gers2000learning]).
+# multiplies by $U$ and by a slope. In 1997 there was no forget gate, as if it were
+# fixed at 1. So nothing was ever forgotten, and over a long text cell states could grow
+# without bound. You can try this in [exercise 3](#exercises). The gate was added so
+# that a cell can also forget ([@gers2000learning]).
 #
 # **How far does it reach?** We send random inputs through new layers of 128 cells, and
 # measure how much of a gradient at the last state arrives at earlier ones:
@@ -497,10 +521,11 @@ class LSTMLanguageModel(LanguageModel[LSTMState]):
 # ![How long a gradient is after so many steps back: of new LSTMs, whose forget gates
 # have the bias 0, 1 or 3, and of a new Elman layer.](figure:lstm.gradient)
 #
-# With a bias of 0 a new LSTM is *worse* than our Elman layer, whose $U$ begins as a
-# rotation. With a bias of 1 it is ten times better after 30 steps. With a bias of 3
-# half of the gradient is left after 50. So the structure alone does not carry a
-# gradient. Open gates do, and the network can learn to open them.
+# With a bias of 0 a new LSTM is *worse* than our Elman layer, whose $U$
+# [begins as a rotation](../recurrent/elman/__init__.py#one-step). With a bias of 1 it
+# is ten times better after 30 steps. With a bias of 3 half of the gradient is left
+# after 50. So the structure alone does not carry a gradient. Open gates do, and the
+# network can learn to open them.
 #
 # **What about explosion?** A forget gate is at most 1, so the way along the cell state
 # cannot explode. The other way, through $U$, still can. We go on clipping the gradient.

@@ -60,3 +60,13 @@ def test_how_far_the_gradient_reaches():
     assert zero[at(30)] < elman[at(30)]
     assert one[at(30)] / elman[at(30)] == pytest.approx(10, abs=2)
     assert three[at(50)] == pytest.approx(0.5, abs=0.05)
+
+
+def test_a_tanh_at_each_step_loses_a_count_of_small_steps():
+    h = 0.0
+    for _ in range(3):
+        h = math.tanh(h + 0.1)
+    assert round(h, 2) == 0.29
+    for _ in range(100):
+        h = math.tanh(h)
+    assert round(h, 2) == 0.11
