@@ -119,6 +119,8 @@ def _tables(key: str, about: str) -> _Rule:
     return _Rule(_are_tables, f"tables below headers such as [[{key}]]", (), about)
 
 
+#: The home page of a project that has written none for its site.
+README = "README.md"
 _FILE = r"([^/\\\s][^\\]*)?"
 _SITE = {
     "title": _text(r".*\S.*", "Attention", None, "Title of the site."),
@@ -132,8 +134,8 @@ _SITE = {
     ),
     "readme": _text(
         _FILE,
-        "README.md",
-        "README.md",
+        README,
+        README,
         "The text of the home page, if there is no docs_src/pages/index.md; empty for none.",
     ),
     "base_url": _text(

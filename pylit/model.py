@@ -262,7 +262,6 @@ class SiteView:
     index: str = "index.html"
     #: Whether the packages of npm are missing, and so fonts and the pictures of pages.
     without_assets: bool = False
-    version: str = ""
     #: A rule of style with the author's colour, and the address of a picture; both may be empty.
     accent: str = ""
     logo: str = ""

@@ -29,6 +29,8 @@ _PICTURES = re.compile(
 )
 _LINK = re.compile(r"\[([^\[\]]+)\]\(([^()\s]+)(?:\s+\"[^\"]*\")?\)")
 _DEFINED = re.compile(r"^( {0,3}\[[^\]]+\]:\s*)(\S+)", re.MULTILINE)
+#: Characters times tags: each pattern seeks the end of each tag, in a second or two.
+MOST = 100_000_000
 _ELSEWHERE = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:|//|#")
 
 
@@ -47,7 +49,10 @@ def read_readme(root: Path, config: SiteConfig, report: Report) -> Iterator[Modu
 
 
 def for_pages(text: str, tree: str) -> str:
-    """A README without pictures and HTML, line for line; `tree` is the address of its folder."""
+    """A README without pictures and HTML, line for line; `tree` is the address of its folder.
+
+    One that is all tags stays as it is: its HTML is then shown as text.
+    """
 
     def target(address: str) -> str:
         return address if _ELSEWHERE.match(address) else tree and tree + address.removeprefix("./")
@@ -64,6 +69,8 @@ def for_pages(text: str, tree: str) -> str:
         part = _PICTURES.sub("", _TAG.sub("", part))
         return _DEFINED.sub(lambda d: d[1] + (target(d[2]) or "#"), _LINK.sub(link, part))
 
+    if len(text) * text.count("<") > MOST:
+        return text
     pieces = _CODE.split(text)
     # Between two parts of prose are a piece of code, and its fence.
     return "".join(

@@ -41,6 +41,10 @@ _MATH_FONTS = {"<mjx-c": ("mjx-ncm-n", "mjx-ncm-zero"), "<mjx-break": ("mjx-ncm-
 _LONG = re.compile(r'<code(?=>[^<]{21})|<mjx-container(?=[^>]* data-tex="[^"]{21})')
 
 
+_ALL = re.compile(r"^__all__\b[^=\n+]*\+?=\s*([^\])]*)", re.MULTILINE)
+_NAME = re.compile(r"[\"'](\w+)[\"']")
+
+
 @dataclass(frozen=True, slots=True)
 class PageView:
     """A page as a template reads it."""
@@ -129,6 +133,12 @@ def definition_links(page: str, related: Sequence[tuple[str, str, str]]) -> Mark
     return Markup(", ".join(links) + (f", and {more} more" if more > 0 else ""))
 
 
+def exported_names(module: Module) -> frozenset[str]:
+    """What a module says in ``__all__``; nothing if it does not say it in one list."""
+    found = _ALL.findall(module.source.text)
+    return frozenset(_NAME.findall(found[0])) if len(found) == 1 else frozenset()
+
+
 def import_line(module: Module, exports: Mapping[str, str] = MappingProxyType({})) -> str:
     """What a reader types to use the module: the definition that has its name, else its public
     classes, or functions if it has none. What a public package exports is taken from there.
@@ -136,7 +146,9 @@ def import_line(module: Module, exports: Mapping[str, str] = MappingProxyType({}
     if not module.parsed or not all(p.isidentifier() for p in module.source.name.split(".")):
         return ""
     top = [d for d in module.definitions if d.qualname and "." not in d.qualname]
+    listed = exported_names(module)
     public = [d for d in top if not d.qualname.startswith("_")]
+    public = [d for d in public if d.qualname in listed] or public
     public = [d for d in public if d.qualname in exports] or public
     package, _, name = module.source.name.rpartition(".")
     names = [name] if name in {d.qualname for d in public} else []

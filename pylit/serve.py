@@ -32,7 +32,7 @@ from watchfiles import DefaultFilter, watch
 
 from pylit.build import Builder
 from pylit.cache import digest
-from pylit.config import load_config
+from pylit.config import PYPROJECT, README, load_config
 from pylit.diagnostics import Report, Severity
 from pylit.notebooks import FOLDER
 from pylit.outcome import Options, print_outcome
@@ -122,7 +122,7 @@ class DevelopmentServer(StaticFiles):
         ignored = [f"{path.resolve()}{os.sep}" for path in (options.out, options.cache) if path]
         with Builder(options, shown=lambda: self._show("")) as builder:
             while not self.stop.is_set():
-                folders, pending = self._watched(), True
+                folders, pending, before = self._watched(), True, self._beside()
                 # Watching begins before the build, so that no edit falls between the two.
                 for edits in watch(
                     *folders,
@@ -133,11 +133,13 @@ class DevelopmentServer(StaticFiles):
                     yield_on_timeout=True,
                     stop_event=self.stop,
                 ):
-                    if edits or pending:
+                    if edited := bool(edits) or before != self._beside():
+                        before = self._beside()
+                    if edited or pending:
                         self._build(builder)
                     pending = False
                     # An edit to the settings may have named another folder.
-                    if edits and self._watched() != folders:
+                    if edited and self._watched() != folders:
                         break
 
     def _build(self, builder: Builder) -> None:
@@ -172,6 +174,11 @@ class DevelopmentServer(StaticFiles):
         paths = (*sources, options.theme, options.docs, options.root / FOLDER)
         found = (path.resolve() for path in paths if path.exists())
         return sorted({path if path.is_dir() else path.parent for path in found})
+
+    def _beside(self) -> list[int]:
+        """The times of the files at the top of a project, of which all else is not watched."""
+        paths = [self.options.root / name for name in (PYPROJECT, README)]
+        return [path.stat().st_mtime_ns if path.is_file() else 0 for path in paths]
 
     async def _events(self, _: Request) -> Response:
         """Server-sent events: the state now, and at each change."""

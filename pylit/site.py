@@ -9,7 +9,7 @@ from pathlib import PurePath
 from pylit.addresses import ALL, HOME, PageAddresses, module_url, prose_url
 from pylit.assets import accent_rule
 from pylit.cache import Cache, digest
-from pylit.config import Group, PageName, SiteConfig, load_config, metadata
+from pylit.config import README, Group, PageName, SiteConfig, load_config, metadata
 from pylit.cpp import read_cpp
 from pylit.diagnostics import Diagnostic, Report, Severity, nearest
 from pylit.discover import discover
@@ -51,7 +51,7 @@ def read_config(options: Options, report: Report) -> SiteConfig | None:
     usual = f"The source of {names}: notes beside the code that they speak about."
     summary = str(about.get("description", usual))
     given = (options.title or names, summary, options.base_url)
-    return SiteConfig(*given, "", "", "en", (), readme="README.md" if about else "")
+    return SiteConfig(*given, "", "", "en", (), readme=README if about else "")
 
 
 #: The anchor of a heading "Try it", to which the home page links.
@@ -75,15 +75,18 @@ def other_groups(groups: Iterable[PageGroup], drafts: Sequence[Draft]) -> tuple[
     titles = {draft.url: draft.title for draft in drafts}
     folders: dict[str, list[PageLink]] = {}
 
-    def order(url: str) -> tuple[bool, bool, str]:
-        return "/_" in f"/{url}", not url.endswith("/index.html"), url
+    def order(url: str) -> tuple[bool, bool, bool, str]:
+        # The examples beside a package come after it.
+        top, slash, _ = url.partition("/")
+        beside = bool(top and slash) and f"{top}/index.html" not in titles
+        return "/_" in f"/{url}", beside, not url.endswith("/index.html"), url
 
     for draft in sorted(drafts, key=lambda d: order(d.url)):
         if draft.url not in named and (draft.sections or draft.front_matter):
             folders.setdefault(posixpath.dirname(draft.url), []).append(page_link(draft))
     return tuple(
         PageGroup(titles.get(f"{folder}/index.html") or folder or "Other pages", "", tuple(links))
-        for folder, links in sorted(folders.items(), key=lambda pair: order(pair[0]))
+        for folder, links in sorted(folders.items(), key=lambda pair: order(f"{pair[0]}/"))
     )
 
 
@@ -130,7 +133,7 @@ class Site:
         root = options.sources[0] if options.sources else options.root
         written = any(page.source.name == "index" for page in self._prose)
         # A file that is named in the settings would take the place of the author's page: a fault.
-        found = not written or config.readme != "README.md"
+        found = not written or config.readme != README
         self._readme = [*read_readme(root, config, report)] if found else []
         self._prose += self._readme
         self._addresses = PageAddresses(report)
@@ -200,7 +203,6 @@ class Site:
             other_pages=others if paths else (),
             index=ALL if paths else f"{HOME}#pages" if self._readme else HOME,
             without_assets=bool(options.missing_node),
-            version=config.version,
             accent=accent_rule(config.accent),
             logo=config.logo and f"assets/logo{PurePath(config.logo).suffix}",
         )

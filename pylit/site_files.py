@@ -218,7 +218,7 @@ class SiteFiles:
             if draft.url in texts:
                 yield file_path(texts[draft.url]), page_text(draft, parsed.module, sources)
         if texts:
-            groups = (*site.view.paths, *site.view.catalogue)
+            groups = (*site.view.paths, *site.view.catalogue, *site.view.other_pages)
             yield "llms.txt", llms(site.config, groups, texts)
             # In the order of `llms.txt`; what no list names comes last.
             ranks = {link.url: n for n, link in enumerate(p for g in groups for p in g.pages)}

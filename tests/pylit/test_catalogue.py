@@ -87,6 +87,18 @@ def test_a_foreign_package_is_grouped_by_its_folders() -> None:
     ]
 
 
+def test_packages_come_first_and_what_is_private_last() -> None:
+    drafts = [draft("a.x"), draft("_q", package=True), draft("p._i"), draft("p.z")]
+    drafts += [draft("p", package=True), draft("p._v.y"), draft("setup")]
+    assert names(other_groups((), drafts)) == [
+        ("Other pages", ["setup"]),
+        ("p", ["p", "p.z", "p._i"]),
+        ("a", ["a.x"]),
+        ("_q", ["_q"]),
+        ("p/_v", ["p._v.y"]),
+    ]
+
+
 def test_what_no_group_names_is_listed_and_empty_packages_are_not() -> None:
     named = (PageGroup("g", "", (PageLink("p/a.html", "p.a"),)),)
     rest = other_groups(named, [draft("p.b"), draft("p.a"), draft("p", package=True, empty=True)])

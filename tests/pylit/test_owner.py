@@ -112,6 +112,11 @@ def test_a_readme_keeps_its_lines_its_words_and_its_code() -> None:
     assert "logo.png" not in shown and "b.svg" not in shown and "y.png" not in shown
 
 
+def test_a_readme_that_is_all_tags_takes_no_time() -> None:
+    for text in ("<!--" * 50_000, "<a href=" * 20_000):
+        assert for_pages(text, "") == text
+
+
 def test_a_logo_and_an_accent_are_on_every_page(tmp_path: Path) -> None:
     extra = 'logo = "art/logo.svg"\naccent = "#ff8800"\n'
     toml = f'title = "T"\nsources = ["pkg"]\n{extra}'
@@ -272,3 +277,11 @@ def test_every_setting_is_described() -> None:
     every = list(settings())
     assert ("sources", "required") in [(key, default) for key, _, _, default in every]
     assert all(about.endswith(".") and expected for _, about, expected, _ in every)
+
+
+def test_what_all_leaves_out_is_not_imported(tmp_path: Path) -> None:
+    module = '__all__ = ["Shown"]\n\n\nclass Shown: ...\n\n\nclass Other: ...\n'
+    make_site(tmp_path, {"pkg/two.py": module})
+    succeed(tmp_path)
+    page = (tmp_path / "site/pkg/two.html").read_text()
+    assert "<code>from pkg.two import Shown</code>" in page
