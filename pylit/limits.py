@@ -99,6 +99,7 @@ def serve() -> None:
     to that file, a line each: the number of a task and JSON, or the number alone when a file is
     about to be loaded for it; in the end -1, and the status of the fork that executed the order.
     """
+    parent = os.getppid()
     for line in sys.stdin:
         given = json.loads(line)
         for name in given["libraries"]:
@@ -106,11 +107,15 @@ def serve() -> None:
                 importlib.import_module(name)
         if given["order"]:
             path = Path(given["order"])
-            _, status = os.waitpid(_fork(partial(_execute, path)), 0)
+            process = _fork(partial(_execute, path))
+            while not (ended := os.waitpid(process, os.WNOHANG))[0]:
+                if os.getppid() != parent:
+                    return  # Nobody waits for answers, which the fork sees by the end of this one.
+                time.sleep(0.002)
             # The order is gone with the build that gave it.
             with suppress(OSError), path.open("r+b") as answers:
                 answers.seek(0, os.SEEK_END)
-                answers.write(b"-1 %d\n" % os.waitstatus_to_exitcode(status))
+                answers.write(b"-1 %d\n" % os.waitstatus_to_exitcode(ended[1]))
 
 
 def _fork(work: Callable[[], object]) -> int:

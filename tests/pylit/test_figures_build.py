@@ -1,6 +1,7 @@
 """Figures in a whole build: what pages show, what is kept, and every fault with both its places."""
 
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -212,6 +213,7 @@ def test_each_figure_that_fails_says_where_in_the_note_and_where_in_its_file(
 SLEEPER = """
 import os
 import subprocess
+import sys
 import time
 from pathlib import Path
 from pylit.figures.draw import Figure, Plot
@@ -226,20 +228,49 @@ def sleeps():
 """
 
 
+def ends(process: int) -> bool:
+    """Whether a process ends within a few seconds."""
+    state = Path(f"/proc/{process}/stat")
+    for _ in range(100):
+        # A killed process whose parent is gone may stay in the table for a moment, dead.
+        if not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z":
+            return True
+        time.sleep(0.05)
+    return False
+
+
 def test_processes_that_a_figure_leaves_behind_end_with_it(tmp_path: Path):
     files = {
         "docs_src/pages/notes.md": "# Notes\n\n![It sleeps.](figure:left.sleeps)\n",
         "docs_src/figures/left.py": SLEEPER,
     }
     succeed(make_site(tmp_path, files))
-    left = int((tmp_path / "docs_src/figures/pid").read_text())
-    # A killed process whose parent is gone may stay in the table for a moment, dead.
-    state = Path(f"/proc/{left}/stat")
-    for _ in range(100):
-        if not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z":
-            return
+    assert ends(int((tmp_path / "docs_src/figures/pid").read_text()))
+
+
+BUILD = """
+import sys
+from pathlib import Path
+from site_tools import build
+
+build(Path(sys.argv[1]))
+"""
+
+
+def test_what_a_killed_build_has_begun_ends(tmp_path: Path):
+    sleeper = SLEEPER.replace("child = os.fork()", "child = os.getpid()")
+    sleeper = sleeper.replace("    return Fig", "    time.sleep(600)\n    return Fig")
+    files = {
+        "docs_src/pages/notes.md": "# Notes\n\n![It sleeps.](figure:left.sleeps)\n",
+        "docs_src/figures/left.py": sleeper,
+    }
+    root, pid = make_site(tmp_path, files), tmp_path / "docs_src/figures/pid"
+    build = subprocess.Popen([sys.executable, "-c", BUILD, root], cwd=Path(__file__).parent)
+    while not (pid.exists() and pid.read_text()):
         time.sleep(0.05)
-    pytest.fail("the fork still runs")
+    build.kill()
+    build.wait()
+    assert ends(int(pid.read_text()))
 
 
 def test_the_child_ends_with_a_build_that_does_not_come_so_far(
