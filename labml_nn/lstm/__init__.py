@@ -216,6 +216,7 @@ from labml_nn.checks import (
     check_state,
     check_tokens,
 )
+from labml_nn.kernels import reference
 from labml_nn.language_model import LanguageModel, LanguageModelConfig
 
 __all__ = ["LSTM", "LSTMCell", "LSTMConfig", "LSTMLanguageModel", "LSTMState"]
@@ -355,6 +356,7 @@ class LSTM(nn.Module):
         zeros = x.new_zeros(self.n_layers, x.shape[1], self.hidden_size)
         return LSTMState(zeros, zeros)
 
+    @reference
     def forward(
         self,
         x: Float[Tensor, "T B _"],
@@ -371,8 +373,9 @@ class LSTM(nn.Module):
         state after the last step. Both are attached to the graph: detach the state
         before you pass it to the next chunk.
         """
-        for part in (None,) if state is None else state:
-            check_sequence(x, part, self.hidden_size, self.n_layers)
+        if x.dim() != 3 or len(x) == 0 or state is not None:
+            for part in (None,) if state is None else state:
+                check_sequence(x, part, self.hidden_size, self.n_layers)
         hidden, kept = self.initial(x) if state is None else state
 
         last: list[tuple[Tensor, Tensor]] = []
@@ -537,10 +540,10 @@ class LSTMLanguageModel(LanguageModel[LSTMState]):
 # linear in the length of the sequence. Generation stores the $2 L N$ numbers of the
 # state, whatever was read before.
 #
-# The products $W x_t$ of all steps could be computed at once, before the loop, and
-# libraries do so. `torch.nn.LSTM` also fuses the small operations of a step. It
-# computes the same values as the loop on this page, and is faster. Use it where only
-# speed counts: [exercise 1](#exercises) converts one into the other.
+# The products $W x_t$ of all steps can be computed at once, before the loop, and the
+# small operations of a step can be fused. `torch.nn.LSTM` does both, and so does
+# [our kernel](../kernels/lstm.py), which calls the same operation of PyTorch with the
+# weights of this page.
 
 # ## Common mistakes
 #

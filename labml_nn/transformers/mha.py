@@ -461,7 +461,8 @@ class MultiHeadAttention(nn.Module):
 
         Returns a vector for each query, `[T, B, C]`.
         """
-        check_attention_inputs(query, key, value)
+        if not query.dim() == key.dim() == value.dim() == 3 or len(key) != len(value):
+            check_attention_inputs(query, key, value)
         # Project the features of each token into queries, keys and values for all
         # heads. Each of these three lines is an $x W$ of the example.
         q = self.query(query)

@@ -49,7 +49,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from labml_nn.checks import check_integer, check_integers, check_lengths, check_sizes
+from labml_nn.checks import check_integers, check_lengths, check_sizes
 
 
 def subsequent_mask(
@@ -77,7 +77,6 @@ def subsequent_mask(
 
     Returns `[T, T, 1]`.
     """
-    check_integer("seq_len", seq_len)
     # We begin with `True` for all pairs, and keep the diagonal and what is below it.
     all_pairs = torch.ones(seq_len, seq_len, dtype=torch.bool, device=device)
     return all_pairs.tril().unsqueeze(-1)

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 import labml_nn
+from labml_nn.lstm import LSTM
 from labml_nn.recurrent.elman import Elman, ElmanLanguageModel, ElmanLayer
 from labml_nn.transformers.autoregressive import AutoregressiveTransformer
 from labml_nn.transformers.encoder_decoder import EncoderDecoderLanguageModel
@@ -382,6 +383,31 @@ def elman_cases() -> list[Case]:
     ]
 
 
+def after_a_seed(module: nn.Module, **inputs: Any) -> Any:
+    """Dropout draws the same numbers each time."""
+    torch.manual_seed(1)
+    return module(**inputs)
+
+
+def lstm_cases() -> list[Case]:
+    def case(name: str, inputs: Any = sequence, **options: Any) -> Case:
+        return Case(name, partial(LSTM, C, 10, 2, **options), inputs=inputs)
+
+    def with_state() -> dict[str, Any]:
+        return sequence() | {"state": (torch.randn(2, B, 10), torch.randn(2, B, 10))}
+
+    return [
+        case("sequence"),
+        case("state", with_state),
+        case("padding", lambda: sequence() | {"mask": torch.rand(T, B) < 0.7}),
+        replace(case("dropout", dropout_prob=0.5), call=after_a_seed),
+        case("layer norm", layer_norm=True),
+        case("one step", partial(sequence, 1)),
+        case("empty batch", lambda: {"x": torch.randn(T, 0, C)}),
+        replace(case("double"), dtype=torch.float64),
+    ]
+
+
 # The table: cases by owner.
 CASES: dict[type[nn.Module], list[Case]] = {
     MultiHeadAttention: attention_cases(MultiHeadAttention) + cross_attention_cases(),
@@ -416,6 +442,7 @@ CASES: dict[type[nn.Module], list[Case]] = {
         classic={"tanh_projections": True},
     ),
     ElmanLayer: elman_cases(),
+    LSTM: lstm_cases(),
 }
 
 
