@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pylit.diagnostics import Diagnostic, Report, nearest
+from pylit.dialects import DIALECTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,8 @@ class SiteConfig:
     paths: tuple[Group, ...] = ()
     news: tuple[News, ...] = ()
     relations: tuple[Relation, ...] = ()
+    #: The style of the docstrings, one of `pylit.dialects.DIALECTS`.
+    docstrings: str = "auto"
 
 
 class _Rule(NamedTuple):
@@ -131,6 +134,13 @@ _SITE = {
         '"tests", "pkg/_vendor/*"',
         "Names of files and folders to leave out; a pattern with / is for the whole path.",
         (),
+    ),
+    "docstrings": _text(
+        "|".join(DIALECTS),
+        "numpy",
+        "auto",
+        "How docstrings are written: markdown, numpy, google or sphinx. auto sees it in each of"
+        " them, and their faults are warnings.",
     ),
     "readme": _text(
         _FILE,

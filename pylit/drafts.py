@@ -255,6 +255,7 @@ class _Page:
             report=self.report,
             terms=None if anchors else self.terms,
             classes=self.symbols.names,
+            docstrings=self.source.docstrings,
             cite=lambda key: find_work(key, self.lookup, partial(relative, self.parsed.url)),
         )
         return self.symbols.mark(render_note(text, context))

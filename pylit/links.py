@@ -42,7 +42,8 @@ class AuditedPage:
     display: str
     #: An address as its author wrote it -> the line of its first use, and the text of that line.
     references: Mapping[str, tuple[int, str]]
-    own: bool
+    #: Whether a broken link is an error.
+    strict: bool
 
 
 def links_and_anchors(page: str) -> tuple[str, str]:
@@ -74,7 +75,7 @@ def audit(pages: Sequence[AuditedPage], files: Iterable[str], report: Report) ->
             if fault := _fault(page.url, href, known, anchors):
                 line, source = page.references.get(href, (0, ""))
                 place = (page.display, line, source.find(href) + 1)
-                report.fault(page.own, place, *fault, source)
+                report.fault(page.strict, place, *fault, source)
 
 
 @lru_cache(maxsize=200)

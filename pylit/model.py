@@ -38,6 +38,13 @@ class SourceFile:
     text: str
     #: SHA-256 of the bytes on disk.
     digest: str
+    #: The dialect of its notes, one of `pylit.dialects.DIALECTS`.
+    docstrings: str = "markdown"
+
+    @property
+    def strict(self) -> bool:
+        """Whether faults in its notes are errors: its author has said how they are written."""
+        return self.own and self.docstrings != "auto"
 
     @property
     def lines(self) -> list[str]:

@@ -357,7 +357,9 @@ class Resolver(Values):
                 name = target.definition.dotted.removeprefix("builtins.")
                 return Link(target.url, name, external=external)
         page = self._lookup(self.module.source.name) if value and value.line else None
-        return Link(f"{page.url}#L{value.line}", value.name) if value and page else None
+        # A function that its package imports may have the name of the module.
+        url = page.url.partition("#")[0] if page else ""
+        return Link(f"{url}#L{value.line}", value.name) if value and url else None
 
     def uses(self, links: Links) -> Uses:
         """What the classes and functions at the top of the module use, by its `tokens`."""

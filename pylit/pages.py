@@ -10,8 +10,8 @@ from pylit.addresses import HOME, MISSING
 from pylit.cards import card_url
 from pylit.config import Relation, SiteConfig
 from pylit.cpp import is_cpp
-from pylit.diagnostics import Diagnostic, Report, Severity, nearest
-from pylit.model import Definition, Draft, Neighbours, Target, Uses
+from pylit.diagnostics import Diagnostic, Report, nearest
+from pylit.model import Definition, Draft, Neighbours, SourceFile, Target, Uses
 from pylit.symbols import Typeset, typeset_formula
 
 _ARXIV = re.compile(r"(?:arxiv:)?(\d{4}\.\d{4,5}(?:v\d+)?)", re.IGNORECASE)
@@ -97,8 +97,9 @@ def front_matter_faults(draft: Draft, lines: Sequence[str], root: Path, report: 
         report.add(Diagnostic(draft.display, line, 0, "front-matter", message, hint, source))
 
 
-def tex_faults(draft: Draft, lines: list[str], typeset: Typeset, report: Report) -> None:
+def tex_faults(draft: Draft, file: SourceFile, typeset: Typeset, report: Report) -> None:
     """Report the formulas of a page that are not valid TeX, each at its place in the source."""
+    lines = file.lines
     for formula in (formula for note in draft.notes() for formula in note.formulas):
         rendered = typeset_formula(formula, typeset)
         if not rendered.error:
@@ -114,8 +115,7 @@ def tex_faults(draft: Draft, lines: list[str], typeset: Typeset, report: Report)
         column = found + 1 if found >= 0 else min(column, len(source) + 1)
         message = f"{rendered.error} in `{' '.join(formula.tex.split())[:80]}`"
         hint = "correct the formula, or write `\\$` for a dollar sign"
-        level = Severity.ERROR if draft.own else Severity.WARNING
-        report.add(Diagnostic(draft.display, line, column, "tex", message, hint, source, level))
+        report.fault(file.strict, (file.display, line, column), "tex", message, hint, source)
 
 
 def relations(

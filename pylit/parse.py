@@ -29,6 +29,7 @@ from typing import Literal, NamedTuple
 import yaml
 
 from pylit.diagnostics import Report
+from pylit.dialects import introduction
 from pylit.discover import leaves, read_bytes, read_source
 from pylit.model import Definition, Module, Note, Section, SourceFile, Span
 from pylit.scopes import Definer, Scopes, cut, decorators, read_scopes
@@ -98,7 +99,7 @@ _HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
 # Blocks that are no summary: anchors and other HTML, code, mathematics, tables, images, rules.
 _NO_PROSE = re.compile(
-    r"\s*(?:<|```|~~~|\$\$|\\begin\{|\||!\[|\[!\[|>>>|[*_=-]{3,}\s*$)| {4}|\t|\.\. "
+    r"\s*(?:<|```|~~~|\$\$|\\begin\{|\||!\[|\[!\[|>>>|[*_=-]{3,}\s*$|!!! |\?\?\?)| {4}|\t|\.\. "
 )
 
 
@@ -282,15 +283,19 @@ def parse_module(source: SourceFile, report: Report) -> Module:
         return _unparsed(source, scopes.fault, report)
     comments = {comment.line: comment for comment in _comments(source.text, lines)}
     values: Mapping[str, str] = {}
+
+    def summary(note: str) -> str:
+        return first_paragraph(introduction(note, source.docstrings))
+
     docstring, text = docstring_note(scopes.tree, lines, comments)
     if docstring:
         start = source.display, docstring.first_line, docstring.column
-        values, rest, taken = split_front_matter(docstring.text, report, start, own=source.own)
+        values, rest, taken = split_front_matter(docstring.text, report, start, own=source.strict)
         text = rest.lstrip("\n")
         first = docstring.first_line + taken + len(rest) - len(text)
         docstring = replace(docstring, text=text, first_line=first)
     notes = [docstring] if docstring else []
-    module = Definition("module", name, "", 1, "", values.get("summary") or first_paragraph(text))
+    module = Definition("module", name, "", 1, "", values.get("summary") or summary(text))
     #: Name -> the definition, the line below a comment about it, and its docstring.
     found: dict[str, tuple[Definition, int, str]] = {}
     for constant, node in scopes.constants.items():
@@ -319,7 +324,7 @@ def parse_module(source: SourceFile, report: Report) -> Module:
     blocks = comment_notes(comments.values(), whole_lines)
     above = {block.span.last + 1: block.text for block in blocks}
     definitions = [
-        replace(defined, summary=first_paragraph(text or above.get(line, "")))
+        replace(defined, summary=summary(text or above.get(line, "")))
         for defined, line, text in sorted(found.values(), key=lambda item: item[0].line)
     ]
     sections = build_sections(lines, [*notes, *blocks], openings)

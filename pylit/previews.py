@@ -25,7 +25,12 @@ _LINK_OR_ID = re.compile(r'</?a\b[^>]*>| id="[^"]*"')
 
 
 def preview_files(
-    targets: Iterable[Target], *, typeset: Typeset, own: bool, cite: Cite
+    targets: Iterable[Target],
+    *,
+    typeset: Typeset,
+    own: bool,
+    cite: Cite,
+    docstrings: str = "markdown",
 ) -> Mapping[str, bytes]:
     """Scripts by path, ``assets/previews/package/utils.js`` for ``package/utils.html``.
 
@@ -34,7 +39,7 @@ def preview_files(
     pages: dict[str, dict[str, list[str]]] = {}
     for target in targets:
         page = target.url.partition("#")[0]
-        shown = [_signature(target.definition), _summary(target, own, typeset, cite)]
+        shown = [_signature(target.definition), _summary(target, own, docstrings, typeset, cite)]
         if any(shown):
             pages.setdefault(page, {})[target.definition.dotted] = shown
     return {preview_path(page): preview_script(entries) for page, entries in sorted(pages.items())}
@@ -58,7 +63,7 @@ def _signature(definition: Definition) -> str:
     return highlight_block(_KEYWORDS.get(definition.kind, "") + text, "python")
 
 
-def _summary(target: Target, own: bool, typeset: Typeset, cite: Cite) -> str:
+def _summary(target: Target, own: bool, docstrings: str, typeset: Typeset, cite: Cite) -> str:
     if not target.definition.summary:
         return ""
     context = NoteContext(
@@ -71,6 +76,7 @@ def _summary(target: Target, own: bool, typeset: Typeset, cite: Cite) -> str:
         href=lambda link: link.url,
         report=Report(),
         cite=cite,
+        docstrings=docstrings,
     )
     note = render_note(target.definition.summary, context)
     formulas = [typeset(f.tex, f.display) for f in note.formulas]

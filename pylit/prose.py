@@ -25,6 +25,7 @@ from mdit_py_plugins.gfm_autolink import gfm_autolink_plugin
 
 from pylit.addresses import Anchors
 from pylit.diagnostics import Diagnostic, Report, Severity
+from pylit.dialects import dialect_of, dialect_plugin
 from pylit.glossary import Terms
 from pylit.highlight import highlight_block
 from pylit.model import (
@@ -71,7 +72,8 @@ _VOID = frozenset({"br", "col", "hr", "img", "input", "source", "track", "wbr"})
 #: Schemes of the addresses of figures and tables that run.
 _FIGURES: dict[str, FigureKind] = {"figure": "figure", "table": "table"}
 #: Inline rules whose tokens need their place in the source.
-_LOCATED = ("link", "image", "autolink", "html_inline", "math_inline", "citation", "anchor")
+_LOCATED = {"link", "image", "autolink", "html_inline", "math_inline", "citation", "anchor"}
+_LOCATED |= {"role", "phrase", "cites"}
 #: A line and a column of a note, both from 0.
 _Place = tuple[int, int]
 
@@ -101,6 +103,13 @@ class NoteContext:
     terms: Terms | None = None
     #: Line and text of inline code -> the classes that mark it.
     classes: Mapping[tuple[int, str], str] = field(default_factory=dict)
+    #: The dialect of docstrings that the settings name (`pylit.dialects`).
+    docstrings: str = "markdown"
+
+    @property
+    def strict(self) -> bool:
+        """Whether a fault is an error, as in `pylit.model.SourceFile.strict`."""
+        return self.own and self.docstrings != "auto"
 
     def accepts(self, address: str) -> bool:
         """Whether a link to `address` is one; in other packages `kernel[grid](*args)` is a call."""
@@ -114,9 +123,10 @@ class NoteContext:
 def render_note(text: str, context: NoteContext) -> NoteHtml:
     """A note, which is Markdown, as HTML."""
     text = RESERVED.sub("", text)
-    env: dict[str, Any] = {}
+    # The number is part of the anchors of footnotes, which each note numbers from 1.
+    env: dict[str, Any] = {"docId": str(context.first_line)}
     if len(text) <= MAX_CHARACTERS and _steps(text) <= MAX_STEPS:
-        md = parser(context.own)
+        md = parser(context.own, dialect_of(text, context.docstrings))
         md.validateLink = context.accepts  # type: ignore[method-assign, assignment]
         tokens = md.parse(text, env)
         # The parser drops deeper levels.
@@ -137,7 +147,7 @@ def _steps(text: str) -> int:
 
 
 @cache
-def parser(own: bool) -> MarkdownIt:
+def parser(own: bool, dialect: str = "markdown") -> MarkdownIt:
     """The Markdown parser for notes of the site's own, or of other packages."""
     options: dict[str, Any] = {"html": own, "typographer": own, "tasklists": True, "alerts": True}
     md = MarkdownIt("commonmark", options | {"xhtmlOut": False, "maxNesting": MAX_DEPTH})
@@ -154,6 +164,7 @@ def parser(own: bool) -> MarkdownIt:
     if own:
         md.inline.ruler.before("link", "citation", citation)
         md.enable("smartquotes")
+    dialect_plugin(md, dialect)
     for rule in md.inline.ruler.__rules__:
         if rule.name in _LOCATED:
             md.inline.ruler.at(rule.name, located(rule.fn))
@@ -188,8 +199,6 @@ class _NoteRenderer:
             place = line, max(self._lines[line].find(opened), 0)
             hint = f"write `{opened.replace('begin', 'end')}` where the formula ends"
             self._fault("tex", f"`{opened}` is not closed", hint, place)
-        # Part of the anchors of footnotes, which each note numbers from 1.
-        self._env["docId"] = str(self._context.first_line)
         html = self._html(tokens)
         text = "\n".join(text for text in self._words if text.strip() or text == HEADING)
         found = {kind: tuple(values) for kind, values in self._found.items()}
@@ -227,7 +236,7 @@ class _NoteRenderer:
         context = self._context
         source = " " * context.column + self._lines[place[0]]
         where = (context.path, *self._at(place))
-        context.report.fault(context.own, where, code, message, hint, source)
+        context.report.fault(context.strict, where, code, message, hint, source)
 
     def _refer(self, address: str, line: int) -> None:
         self._found["references"].append((address, self._context.first_line + line))
@@ -270,7 +279,8 @@ class _NoteRenderer:
         mark = context.classes.get((context.first_line + (self._block.map or [0])[0], text))
         name = f' class="{mark}"' if mark else ""
         code = f"<code{name}>{escape(text, quote=False)}</code>"
-        link = None if self._in_heading or self._in_links else context.link(text)
+        named = token.meta.get("target", text)
+        link = None if self._in_heading or self._in_links or not named else context.link(named)
         if link is None:
             return code
         kind, title = ("x e", "title") if link.external else ("x", "data-x")

@@ -159,7 +159,7 @@ class Site:
                 # A folder and a package in it may both be sources.
                 identity = source.path, source.name
                 if identity not in known and self._addresses.claim(module_url(source), source):
-                    yield source
+                    yield replace(source, docstrings=self.config.docstrings)
                 known.add(identity)
 
     def prose(self, modules: Sequence[SourceFile]) -> Iterator[Module]:

@@ -161,8 +161,8 @@ class SiteFiles:
 
     def _page(self, parsed: ParsedPage, draft: Draft, where: Place) -> Page:
         report, typeset, module = Report(), self.typeset, parsed.module
-        lines = module.source.lines
-        tex_faults(draft, lines, typeset, report)
+        source, lines = module.source, module.source.lines
+        tex_faults(draft, source, typeset, report)
         shapes = self._shapes.get(draft.name, ModuleShapes())
         view = page_view(draft, module, where, typeset, shapes)
         html = insert_figures(self._html(view), draft.figures(), self._figures)
@@ -174,7 +174,11 @@ class SiteFiles:
         return Page(
             html,
             AuditedPage(
-                file_path(draft.url), *links_and_anchors(html), draft.display, written, draft.own
+                file_path(draft.url),
+                *links_and_anchors(html),
+                draft.display,
+                written,
+                source.strict,
             ),
             Rendered("", tuple(sorted({rule for formula in shown for rule in formula.css}))),
             tuple(report),
@@ -182,6 +186,7 @@ class SiteFiles:
                 parsed.targets.values(),
                 typeset=typeset,
                 own=draft.own,
+                docstrings=source.docstrings,
                 cite=lambda key: self._works.get(key) or no_bibliography(key),
             ),
             search_page(draft, module),

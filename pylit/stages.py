@@ -112,7 +112,7 @@ def _stage(
 
 
 def _key(generator: str, source: SourceFile) -> str:
-    kind = f"{source.is_package} {source.own}"
+    kind = f"{source.is_package} {source.own} {source.docstrings}"
     return digest(generator, source.digest, source.name, source.display, kind)
 
 

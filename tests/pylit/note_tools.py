@@ -26,6 +26,7 @@ def render(
     report: Report | None = None,
     cite: Cite = no_bibliography,
     terms: Terms | None = None,
+    docstrings: str = "markdown",
 ) -> NoteHtml:
     context = NoteContext(
         path="notes.md",
@@ -38,6 +39,7 @@ def render(
         report=Report() if report is None else report,
         cite=cite,
         terms=terms,
+        docstrings=docstrings,
     )
     return render_note(text, context)
 

@@ -20,6 +20,7 @@ summary = "A small site."
 base_url = "https://example.org/small/"
 repository = "someone/small"
 sources = ["pkg"]
+docstrings = "markdown"
 
 [[group]]
 title = "All"

@@ -173,7 +173,7 @@ def test_all_faults_are_found_in_one_build_and_again_in_the_next_and_the_site_st
         assert faults(build(tmp_path)) == [
             ("docs_src/pages/notes.md", 1, "tex"),
             (page, 0, "page-collision"),
-            (toml, 13, "navigation"),
+            (toml, 14, "navigation"),
             ("pkg/one.py", 2, "tex"),
             ("pkg/one.py", 2, "link-broken"),
             ("pkg/one.py", 3, "anchor-broken"),

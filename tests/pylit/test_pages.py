@@ -166,8 +166,8 @@ def test_faults_of_the_front_matter(tmp_path: Path) -> None:
 )
 def test_a_bad_formula_is_found_in_its_source(text: str, line: int, column: int) -> None:
     report = Report()
-    draft = draft_of(parse(text))
-    tex_faults(draft, text.split("\n"), typeset, report)
+    module = parse(text)
+    tex_faults(draft_of(module), module.source, typeset, report)
     (fault,) = report
     assert (fault.path, fault.line, fault.column) == ("pkg/mod.py", line, column)
     assert text.split("\n")[fault.line - 1][fault.column - 1 :].startswith("bad")

@@ -1,0 +1,328 @@
+"""Docstrings of NumPy, Google and Sphinx mean on a page what they mean to their authors."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from note_tools import render
+from pylit_sources import parse
+
+from pylit.diagnostics import Report, Severity
+from pylit.dialects import DIALECTS, dialect_of, introduction
+from pylit.parse import first_paragraph
+
+
+def shown(text: str, docstrings: str = "auto", **given: object) -> str:
+    """The HTML of a docstring on one line, without the classes of code."""
+    html = render(text, docstrings=docstrings, **given).html  # type: ignore[arg-type]
+    return re.sub(r"\s*\n\s*", "", re.sub(r"<span class=\"h.\">|</span>", "", html))
+
+
+NUMPY = """\
+Find edges.
+
+Parameters
+----------
+image, mask : array of bool
+    Defined as::
+
+        a = b
+
+    It goes on.
+kind : Optional[int], optional
+
+Returns
+-------
+float
+    The map.
+
+Other topic
+-----------
+Text.
+"""
+GOOGLE = """\
+Draw.
+Args:
+    color (dict[str, int], optional): Its colour
+        is [red](https://red.org).
+    **others: The rest:
+
+        - one
+    lazy (int): goes on
+    here.
+
+Returns:
+    Optional[int]: The number.
+"""
+SPHINX = """\
+Invoke it.
+:param int count: the number
+    of times
+:param name: it
+:type name: str or None
+:returns: nothing
+:rtype: None
+:raises ValueError: if it
+   fails
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "dialect"),
+    [
+        (NUMPY, "numpy"),
+        (GOOGLE, "google"),
+        (SPHINX, "sphinx"),
+        ("A :class:`Thing`.", "sphinx"),
+        (".. note:: Careful.", "sphinx"),
+        ("So::\n\n    x = 1", "sphinx"),
+        ("As [1]_ says.", "sphinx"),
+        ("# Title\n\n* `x`: it\n\n    code\n\nTitle\n-----\n\nArgs: none", "markdown"),
+        ("", "markdown"),
+    ],
+)
+def test_the_dialect_is_chosen_by_what_a_docstring_shows(text: str, dialect: str) -> None:
+    assert dialect_of(text, "auto") == dialect
+    assert dialect_of(text, "markdown") == "markdown"
+
+
+@pytest.mark.parametrize("text", [NUMPY, GOOGLE, SPHINX])
+def test_as_markdown_it_stays_what_it_was(text: str) -> None:
+    assert render(text, docstrings="markdown") == render(text)
+    assert 'class="fields"' not in render(text).html
+
+
+@given(st.text(st.sampled_from("ab`*_#>-=~:.[]()!?$\\ \n"), max_size=60))
+def test_without_a_sign_of_a_dialect_nothing_changes(text: str) -> None:
+    if dialect_of(text, "auto") == "markdown":
+        assert render(text, docstrings="auto") == render(text)
+
+
+def test_parameters_of_numpy() -> None:
+    html = shown(NUMPY)
+    first = "<dt><strong><code>image</code></strong>, <strong><code>mask</code></strong>"
+    assert f'<p class="label">Parameters</p><dl class="fields">{first} array of bool</dt>' in html
+    code = '<pre class="fence"><code class="language-python">a = b</code></pre>'
+    assert f"<dd><p>Defined as:</p>{code}<p>It goes on.</p></dd>" in html
+    assert "</strong> <code>Optional[int]</code>, optional</dt><dd></dd>" in html
+    assert "<dt><code>float</code></dt><dd><p>The map.</p></dd>" in html
+
+
+def test_sections_are_no_headings_and_other_titles_are() -> None:
+    note = render(NUMPY, docstrings="auto")
+    assert [heading.text for heading in note.headings] == ["Other topic"]
+    report = Report()
+    render(NUMPY.partition("Other")[0] * 2, docstrings="auto", report=report)
+    assert not report
+
+
+def test_arguments_of_google() -> None:
+    html = shown(GOOGLE)
+    assert html.startswith('<p>Draw.</p><p class="label">Args</p>')
+    kind = "<strong><code>color</code></strong> <code>dict[str, int]</code>, optional</dt>"
+    assert kind in html
+    assert '<dd><p>Its colouris <a href="https://red.org">red</a>.</p></dd>' in html
+    assert "<p>The rest:</p><ul><li>one</li></ul>" in html
+    assert "<p>goes onhere.</p>" in html
+    assert "<dt><code>Optional[int]</code></dt><dd><p>The number.</p></dd>" in html
+
+
+def test_fields_of_sphinx() -> None:
+    html = shown(SPHINX)
+    assert html.startswith('<p>Invoke it.</p><p class="label">Parameters</p>')
+    assert (
+        "<strong><code>count</code></strong> <code>int</code></dt><dd><p>the numberof times" in html
+    )
+    assert "<strong><code>name</code></strong> str or None</dt><dd><p>it</p>" in html
+    assert '<p class="label">Returns</p><dl class="fields"><dt><code>None</code></dt>' in html
+    assert "<strong><code>ValueError</code></strong></dt><dd><p>if itfails</p>" in html
+    assert ":param" not in html
+
+
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        (":class:`~nn.Linear`", ">Linear</code></a>"),
+        (":py:class:`a layer <nn.Linear>`", ">a layer</code></a>"),
+        (":meth:`.MultiHeadAttention`", ">MultiHeadAttention</code></a>"),
+        (":func:`!unknown`", "<p><code>unknown</code></p>"),
+        (":ref:`the guide <guide>`", "<p>the guide</p>"),
+        (":pep:`8`", '<a href="https://peps.python.org/pep-0008/">PEP 8</a>'),
+        ("`the page <https://a.org/b>`_", '<a href="https://a.org/b">the page</a>'),
+        ("`it`_\n\n.. _it: https://a.org", '<a href="https://a.org">it</a>'),
+        ("`it <javascript:alert(1)>`_", "<p>it</p>"),
+        ("`nothing`_", "<p>nothing</p>"),
+        ("``code`` and :option:`-v`", "<p><code>code</code> and <code>-v</code></p>"),
+    ],
+)
+def test_roles_and_links(text: str, html: str) -> None:
+    assert html in shown(text)
+
+
+def test_a_role_links_to_what_it_names_and_a_parameter_to_nothing() -> None:
+    assert 'href="https://pytorch.org/Linear.html"' in shown(":class:`~nn.Linear`")
+    assert "<a" not in shown(":param MultiHeadAttention: a number")
+    assert "<a" in shown(":raises MultiHeadAttention: never")
+
+
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        (
+            ".. note:: Careful\n   now.",
+            'alert-note"><p class="markdown-alert-title">Note</p><p>Care',
+        ),
+        (
+            ".. warning::\n\n   No.",
+            'alert-warning"><p class="markdown-alert-title">Warning</p><p>No.',
+        ),
+        (".. admonition:: Title\n\n   So.", 'title">Title</p><p>So.</p>'),
+        (".. deprecated:: 2.0\n   Use it.", "Deprecated since version 2.0</p><p>Use it.</p>"),
+        (".. versionadded:: 8.0", "<dt>Added in version 8.0</dt><dd></dd>"),
+        (".. versionchanged:: 8.0 It\n   grew.", "<dt>Changed in version 8.0</dt><dd><p>Itgrew."),
+        (".. code-block:: sh\n   :linenos:\n\n   ls", '<code class="language-sh">ls</code>'),
+        (".. rubric:: Name", '<p class="label">Name</p>'),
+        (".. image:: a.png\n   :alt: A cat", "<p>A cat</p>"),
+        (".. currentmodule:: a.b\n.. A comment\n   goes on", ""),
+        (".. attribute:: size\n\n   It.", "<dt><code>size</code></dt><dd><p>It.</p></dd>"),
+        ("Note:\n    Careful.\n\nArgs:\n    x: it", 'title">Note</p><p>Careful.</p></div>'),
+        ("T\n~~~\n\n.. x", '<h2 id="t">T</h2>'),
+        ("+-+\n|a|\n+-+\n\n.. x", '<code class="language-text">+-+|a|+-+</code>'),
+        (
+            '!!! tip "T"\n\n    It `x`.',
+            'alert-tip"><p class="markdown-alert-title">T</p><p>It <code>',
+        ),
+        ("??? note\n    It.", "<details><summary>Note</summary><p>It.</p></details>"),
+    ],
+)
+def test_directives_and_admonitions(text: str, html: str) -> None:
+    found = shown(text)
+    assert html in found if html else not found
+
+
+def test_formulas() -> None:
+    note = render(
+        ":math:`x^2`\n\n.. math:: a\n\n.. math::\n\n   b &= c \\\\\n\n   d\n", docstrings="auto"
+    )
+    found = [(formula.tex, formula.display, formula.line) for formula in note.formulas]
+    aligned = "\\begin{aligned}b &= c \\\\\\end{aligned}"
+    assert found == [("x^2", False, 1), ("a", True, 3), (aligned, True, 7), ("d", True, 9)]
+
+
+def test_citations_lead_to_their_works_in_the_same_note() -> None:
+    text = "As [1]_ and [Knuth84]_ say.\n\n.. [1] A work,\n   1984.\n"
+    first, second = (shown(text, first_line=line) for line in (1, 9))
+    assert '<a href="#cite:1:1">[1]</a> and [Knuth84] say' in first
+    assert first.endswith('<span id="cite:1:1"><p>[1] A work,1984.</p>')
+    assert second == first.replace("cite:1", "cite:9")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (NUMPY.replace("The map.", "![](a.png)"), 16),
+        (GOOGLE.replace("is [red]", "![](a.png)"), 4),
+        (SPHINX.replace("fails", "![](a.png)"), 9),
+        (".. note:: x\n\n   - ![](a.png)", 3),
+    ],
+)
+def test_a_fault_has_its_line(text: str, line: int) -> None:
+    report = Report()
+    render(text, docstrings="auto", report=report)
+    found = next(iter(report))
+    assert (found.code, found.line) == ("image-alt", line)
+    assert "![](" in found.source_line
+
+
+def test_faults_are_errors_where_the_settings_name_the_dialect() -> None:
+    for setting, severity in [("auto", Severity.WARNING), ("numpy", Severity.ERROR)]:
+        report = Report()
+        render("# A\n\n# A\n", docstrings=setting, report=report)
+        assert [found.severity for found in report] == [severity]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (NUMPY, "Find edges."),
+        (GOOGLE, "Draw."),
+        (SPHINX, "Invoke it."),
+        (":param x: it", ""),
+        ("Parameters\n----------\nx : int\n    It.", ""),
+        ("!!! note\n    It.\n\nWords.", "Words."),
+    ],
+)
+def test_a_preview_shows_no_sections(text: str, expected: str) -> None:
+    assert first_paragraph(introduction(text, "auto")) == expected
+
+
+def test_definitions_have_such_summaries() -> None:
+    source = parse('def f(x):\n    """Go.\n    :param x: it\n    """\n').source
+    from pylit.parse import parse_module
+
+    module = parse_module(replace(source, docstrings="auto"), Report())
+    assert module.definitions[1].summary == "Go."
+
+
+_PIECES = [
+    "a",
+    "  ",
+    "    ",
+    "\n",
+    "\n\n",
+    ":param x:",
+    "Args:\n",
+    ".. note::",
+    "::\n",
+    "[1]_",
+    "`",
+]
+_PIECES += [
+    "x : y\n",
+    "Parameters\n---\n",
+    "Raises\n---\n",
+    ".. [1] ",
+    "!!! a\n",
+    "- ",
+    "> ",
+    "*",
+    "<",
+]
+_PIECES += [
+    "???",
+    "\t",
+    "1. ",
+    "=== ==\n",
+    "===\n",
+    ".. _a: b\n",
+    "$$",
+    "```\n",
+    "# ",
+    ":a:`b`",
+    ".. math::\n",
+]
+
+
+@given(st.lists(st.sampled_from(_PIECES), max_size=30).map("".join), st.sampled_from(DIALECTS))
+def test_any_text_is_a_note_and_no_html_of_it_survives(text: str, dialect: str) -> None:
+    note = render(text + "<script>", docstrings=dialect, own=False)
+    assert "<script" not in note.html
+    for tag in ("dl", "dt", "dd", "div", "details", "p", "strong"):
+        assert len(re.findall(f"<{tag}[ >]", note.html)) == note.html.count(f"</{tag}>")
+
+
+@pytest.mark.parametrize(
+    "unit", [":param x: y\n", ":a:`", ".. note::\n  ", "x\n~~~\n", "`a <", "Args:\n "]
+)
+def test_repetition_takes_no_quadratic_time(unit: str) -> None:
+    from time import process_time
+
+    def seconds(count: int) -> float:
+        start = process_time()
+        render(unit * count, docstrings="google", own=False)
+        return process_time() - start
+
+    seconds(1)
+    assert seconds(29_000 // len(unit)) < 12 * seconds(5_000 // len(unit)) + 0.2
