@@ -11,7 +11,8 @@ start reading. A module imports those above it and none below.
 `names`, `cpp`              what a name in code stands for, and where it links to
 `highlight`                 code as HTML, line by line
 `tex`, `symbols`            formulas as HTML by MathJax (`node`); symbols paired with variables
-`syntax`, `prose`           notes as HTML: Markdown with mathematics, citations and figures
+`syntax`, `dialects`        what notes hold beyond Markdown; docstrings of NumPy, Google, Sphinx
+`prose`                     notes as HTML: Markdown with mathematics, citations and figures
 `references`, `glossary`    works and terms: how notes link to them, and their pages
 `drafts`                    a page as far as its own source decides it
 `runs`, `limits`           code of the package run in a child process, and what it depends on
