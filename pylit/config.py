@@ -229,7 +229,7 @@ SITE_TOML, PYPROJECT = "docs_src/site.toml", "pyproject.toml"
 
 def has_settings(root: Path) -> bool:
     """Whether a folder is that of a site."""
-    return (root / SITE_TOML).is_file() or "pylit" in _project(root, Report()).get("tool", {})
+    return (root / SITE_TOML).is_file() or "pylit" in _table(_project(root, Report()), "tool")
 
 
 def load_config(root: Path, report: Report) -> SiteConfig | None:
@@ -238,7 +238,8 @@ def load_config(root: Path, report: Report) -> SiteConfig | None:
     """
     before, display = len(report), SITE_TOML
     project = _project(root, report)
-    values: Mapping[str, Any] | None = project.get("tool", {}).get("pylit")
+    tools = _table(project, "tool")
+    values = _table(tools, "pylit") if "pylit" in tools else None
     if (root / SITE_TOML).exists() or (values is None and len(report) == before):
         if values is not None:
             message, hint = "has settings, and [tool.pylit] too", "keep one of the two"
@@ -263,7 +264,7 @@ def load_config(root: Path, report: Report) -> SiteConfig | None:
         return None
     tables = {f"{key}s": table.pop(key) for key in ("group", "path", "relation")}
     config = SiteConfig(display=display, **tables, **table)
-    return _located(config, about.get("urls", {}), root)
+    return _located(config, _table(about, "urls"), root)
 
 
 def metadata(root: Path) -> Mapping[str, Any]:
@@ -273,7 +274,12 @@ def metadata(root: Path) -> Mapping[str, Any]:
 
 def _about(project: Mapping[str, Any]) -> Mapping[str, Any]:
     """The metadata in ``pyproject.toml``, as the standard has it, or as Poetry had it before."""
-    found = project.get("project") or project.get("tool", {}).get("poetry")
+    return _table(project, "project") or _table(_table(project, "tool"), "poetry")
+
+
+def _table(values: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """A table of a file that others check; nothing for what is no table."""
+    found = values.get(key)
     return found if isinstance(found, dict) else {}
 
 
@@ -292,14 +298,14 @@ def _read(root: Path, name: str, report: Report) -> dict[str, Any] | None:
         return None
 
 
-def _located(config: SiteConfig, urls: Mapping[str, str], root: Path) -> SiteConfig:
+def _located(config: SiteConfig, urls: Mapping[str, Any], root: Path) -> SiteConfig:
     """Take a missing repository from ``[project.urls]``, else from git's remote.
 
     The address of the site is in the settings alone: a homepage is seldom this site.
     """
     found = None
     if not config.repository:
-        named = {re.sub(r"[\W_]", "", label).lower(): url for label, url in urls.items()}
+        named = {re.sub(r"[\W_]", "", label).lower(): str(url) for label, url in urls.items()}
         command = ["git", "-C", str(root), "remote", "get-url", "origin"]
         try:
             remote = subprocess.run(command, capture_output=True, text=True, check=False).stdout

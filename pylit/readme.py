@@ -5,6 +5,7 @@ links to files of the repository. Pages of a site load nothing from elsewhere, s
 go, and links lead to the repository; where that is unknown, their words stay.
 """
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,7 +14,7 @@ from pathlib import Path
 from pylit.cache import digest
 from pylit.config import SiteConfig
 from pylit.diagnostics import Report
-from pylit.discover import read_source
+from pylit.discover import leaves, read_source
 from pylit.model import Module
 from pylit.parse import text_module
 
@@ -38,6 +39,8 @@ def read_readme(root: Path, config: SiteConfig, report: Report) -> Iterator[Modu
     """The README of the project in `root` as its home page, unless there is none in Markdown."""
     path = root / config.readme
     if path.suffix.lower() != ".md" or not path.is_file():
+        return
+    if leaves(path, os.path.realpath(root), config.readme, own=False, report=report):
         return
     source = read_source(path, name="index", display=config.readme, own=False, report=report)
     if source is not None:

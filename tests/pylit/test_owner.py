@@ -12,7 +12,7 @@ from site_tools import build, cache, faults, make_site, succeed
 
 from pylit.assets import accent_rule, contrast
 from pylit.cli import init_workflow, main
-from pylit.config import settings
+from pylit.config import has_settings, settings
 from pylit.diagnostics import Severity
 from pylit.indexes import inventory
 from pylit.inventories import _answer, read_inventories
@@ -67,6 +67,19 @@ def test_settings_in_pyproject_and_metadata_and_a_readme_make_a_site(tmp_path: P
     (tmp_path / "README.md").rename(tmp_path / "README.rst")
     succeed(tmp_path)
     assert 'id="pages"' not in (site / "index.html").read_text()
+
+
+def test_a_stranger_s_metadata_and_readme_stop_no_build_and_leak_nothing(tmp_path: Path) -> None:
+    make_site(tmp_path / "repo", {"pyproject.toml": "tool = 1\nproject = [1]\n"} | NO_SETTINGS)
+    (tmp_path / "secret").write_text("password\n")
+    assert not has_settings(tmp_path / "repo")
+    succeed(tmp_path, sources=(tmp_path / "repo",))
+    toml = "[project]\nname = 3\nurls.Source = 1\n[tool]\nother = 2\n"
+    (tmp_path / "repo/pyproject.toml").write_text(toml)
+    (tmp_path / "repo/README.md").symlink_to("../secret")
+    (fault,) = build(tmp_path, sources=(tmp_path / "repo",)).report
+    assert (fault.path, fault.code) == ("README.md", "source-link")
+    assert "password" not in (tmp_path / "site/index.html").read_text()
 
 
 def test_settings_in_two_places_are_an_error(tmp_path: Path) -> None:
