@@ -12,7 +12,6 @@ for (const one of findAll("[data-live]"))
 // So is a replay of the code, by its button or by the shape of a tensor.
 const replay = find(".replay-start");
 if (replay) {
-  replay.hidden = false;
   root.dataset.replay = "";
   addEventListener("click", ({ target }) => {
     const from = target.closest?.(".replay-start, .c samp");
