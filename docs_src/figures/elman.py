@@ -23,7 +23,7 @@ def network():
         middle = (t - 0.5) * step + 18
         parts.append(text(middle, 14, target, "middle"))
         parts.append(arrow(middle, 50, middle, 20, "l t0"))
-        parts.append(text(middle + 6, 40, "Q"))
+        parts.append(text(middle + 6, 40, "R"))
         parts.append(box(middle, 50, 36, 26, f"h{_below(t)}", 0, "#ElmanCell.forward"))
         parts.append(arrow(middle, 112, middle, 77, "l t0"))
         parts.append(text(middle + 6, 98, "W"))
@@ -35,7 +35,7 @@ def network():
     return Figure(
         [Panel(WIDTH, 142, tuple(parts))],
         "Four steps, side by side. At each step an arrow W leads from a letter of hell to the "
-        "hidden state, and an arrow Q from the state up to a letter of ello. Arrows U lead from "
+        "hidden state, and an arrow R from the state up to a letter of ello. Arrows U lead from "
         "each state to the next.",
     )
 

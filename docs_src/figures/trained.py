@@ -1,4 +1,4 @@
-"""What a trained model looks at, and how surprised it is: the transformer that comes along."""
+"""What a trained model looks at, and how surprised it is."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from labml_nn.attention_maps import attention_maps
 from labml_nn.experiments.checkpoint import load_run
 from pylit.figures.draw import LINE, WIDTH, Figure, Panel, Table, element, heat_map, line, text
 
-FOLDER = Path(__file__).parents[1] / "results/autoregressive"
+RESULTS = Path(__file__).parents[1] / "results"
 #: From the validation split: no model has seen it.
 BEFORE, SAID = "KATHARINA:\n", "My tongue will tell the anger of my heart"
 LOOKED = "the anger of my heart"
@@ -56,30 +56,49 @@ def attention():
 
 def surprise():
     """How surprising each letter of a verse is, with all before it in view."""
-    model, vocabulary = _trained()
-    tokens = _tokens(BEFORE + SAID, vocabulary)
-    model.eval()
-    with torch.no_grad():
-        logits, _ = model(tokens[:-1])
-    bets = logits[:, 0].log_softmax(-1)[len(BEFORE) - 1 :]
-    costs = [-bets[i, vocabulary.index(letter)].item() for i, letter in enumerate(SAID)]
-    best = [vocabulary[int(row.argmax())] for row in bets]
+    costs, best = _costs("autoregressive", BEFORE, SAID)
     half = SAID.rindex(" ", 0, len(SAID) // 2 + 3) + 1
     most = max(costs)
     panels = [_bars(SAID[i:j], costs[i:j], most) for i, j in ((0, half), (half, len(SAID)))]
-    starts = [cost for i, cost in enumerate(costs) if not i or SAID[i - 1] == " "]
-    inside = [cost for i, cost in enumerate(costs) if i and SAID[i - 1] != " "]
-    first, later = (sum(of) / len(of) for of in (starts, inside))
+    first, later = _split(SAID, costs)
     rows = [
-        [letter.replace(" ", "␣"), f"{cost:.2f}", bet.replace(" ", "␣").replace("\n", "↵")]
-        for letter, cost, bet in zip(SAID, costs, best, strict=True)
+        [letter.replace(" ", "␣"), f"{cost:.2f}", likely.replace(" ", "␣").replace("\n", "↵")]
+        for letter, cost, likely in zip(SAID, costs, best, strict=True)
     ]
     return Figure(
         panels,
         f"A bar for each letter of “{SAID}”. Letters that begin a word cost {first:.2f} nats on "
         f"average, those inside of words and the spaces behind them {later:.2f}.",
-        Table(["letter", "nats", "the best bet"], rows, title="Each letter", align="lrl"),
+        Table(["letter", "nats", "most probable"], rows, title="Each letter", align="lrl"),
     )
+
+
+def surprise_of_elman():
+    """The same for the Elman network, for the second half of the verse."""
+    costs, _ = _costs("elman", BEFORE + SAID.removesuffix(LOOKED), LOOKED)
+    first, later = _split(LOOKED, costs)
+    return Figure(
+        [_bars(LOOKED, costs, max(costs))],
+        f"A bar for each letter of “{LOOKED}”. Letters that begin a word cost {first:.2f} nats on "
+        f"average, those inside of words and the spaces behind them {later:.2f}.",
+    )
+
+
+@torch.no_grad()
+def _costs(name, before, said):
+    """The loss of each letter that was said, in nats, and the letter that the model expected."""
+    model, vocabulary = _trained(name)
+    logits, _ = model.eval()(_tokens(before + said, vocabulary)[:-1])
+    chances = logits[:, 0].log_softmax(-1)[len(before) - 1 :]
+    costs = [-row[vocabulary.index(letter)].item() for row, letter in zip(chances, said, strict=True)]
+    return costs, [vocabulary[int(row.argmax())] for row in chances]
+
+
+def _split(said, costs):
+    """The mean loss of letters that begin a word, and of all others."""
+    starts = [cost for i, cost in enumerate(costs) if not i or said[i - 1] == " "]
+    others = [cost for i, cost in enumerate(costs) if i and said[i - 1] != " "]
+    return sum(starts) / len(starts), sum(others) / len(others)
 
 
 def _bars(letters, costs, most):
@@ -96,8 +115,8 @@ def _bars(letters, costs, most):
     return Panel(WIDTH, high + LINE + 10, tuple(parts))
 
 
-def _trained():
-    run = load_run(FOLDER)
+def _trained(name="autoregressive"):
+    run = load_run(RESULTS / name)
     return run.model(), run.vocabulary.texts
 
 

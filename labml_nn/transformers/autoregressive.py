@@ -181,8 +181,10 @@ class TokenAndPositionEmbedding(nn.Module):
         else:
             self.table = None
 
-        # The factor $\sqrt{C}$ comes from the first Transformer. There it brings the
-        # embeddings to the size of the sinusoids.
+        # The factor $\sqrt{C}$ comes from the first Transformer, where it brings the
+        # embeddings to the size of the sinusoids. Here it does not: embeddings start
+        # with a standard deviation of 0.02, so with $C = 128$ it makes them 0.23, and
+        # sinusoids have 0.71. Training then changes the size of the embeddings.
         self.scale = math.sqrt(config.d_model)
         self.norm: nn.Module = nn.Identity()
         if config.embedding_norm:
@@ -264,27 +266,26 @@ class AutoregressiveConfig(LanguageModelConfig):
     r"""
     ## Configuration
 
-    * `d_model` is the number of features of a position, $C$
-    * `heads` is the number of attention heads, $H$
-    * `d_k`, `d_v` are the features of a head for queries and keys, and for values;
-      $C / H$ by default
-    * `d_ff` is the number of hidden features of the feed-forward networks, $F$; $4 C$
-      by default
-    * `n_layers` is the number of layers, $L$
-    * `max_len` is the length of the context. Longer sequences use a
+    * `d_model`: features of a position, $C$
+    * `heads`: attention heads, $H$
+    * `d_k`, `d_v`: features of a head for queries and keys, and for values; by default
+      $C / H$
+    * `d_ff`: hidden features of the feed-forward networks, $F$; by default $4 C$
+    * `n_layers`: layers, $L$
+    * `max_len`: length of the context; longer sequences use a
       [sliding window](sliding_window.py)
-    * `positions` is the positional encoding: `"sinusoidal"`, `"learned"`, `"rotary"` or
-      `"none"`
-    * `dropout_prob` is the dropout probability of embeddings, attention weights, hidden
+    * `positions`: `"sinusoidal"`, `"learned"`, `"rotary"` or `"none"`
+    * `dropout_prob`: dropout probability of embeddings, attention weights, hidden
       features, and the output of each sub-layer
-    * `norm_first` selects pre-norm layers, `False` the post-norm of the Transformer
-    * `norm` is `"layer"` or `"rms"`
-    * `qk_norm` is whether queries and keys are normalised
-    * `activation` is `"relu"`, `"gelu"`, `"silu"` or `"squared_relu"`
-    * `bias` is whether the linear maps of the layers have biases
-    * `embedding_norm` is whether the embedded tokens are normalised
-    * `tied` is whether the embedding and the output share their matrix
-    * `zero_init` is whether the last matrix of each sub-layer starts at zero
+    * `norm_first`: normalise before each sub-layer (pre-norm), or after each sum as in
+      the first Transformer (`False`, post-norm)
+    * `norm`: `"layer"` or `"rms"`
+    * `qk_norm`: whether to normalise queries and keys
+    * `activation`: `"relu"`, `"gelu"`, `"silu"` or `"squared_relu"`
+    * `bias`: whether the linear maps of the layers have biases
+    * `embedding_norm`: whether to normalise the embedded tokens
+    * `tied`: whether the embedding and the output share their matrix
+    * `zero_init`: whether the last matrix of each sub-layer starts at zero
 
     The other fields are those of `LanguageModelConfig`; without `init_lower` and
     `init_upper` parameters are initialised as in GPT-2. The defaults make a small
@@ -519,13 +520,13 @@ class AutoregressiveTransformer(LanguageModel[SlidingWindow]):
 # only if the context is longer than $6 C$. For example, GPT-2 small has $C = 768$, so
 # that would be more than 4,608 tokens, and it reads 1,024.
 #
-# | $T$ tokens | Sequential steps | Multiplications |
+# | $T$ tokens | Layers, one after the other | Multiplications |
 # |:--|--:|:--|
-# | training | 1 | $L \, (12 T C^2 + 2 T^2 C)$ |
-# | generation, recomputed | $T$ | $L \sum_t (12 t C^2 + 2 t^2 C)$ |
-# | generation, KV cache | $T$ | $L \sum_t (12 C^2 + 2 t C)$ |
+# | training | $L$ | $L \, (12 T C^2 + 2 T^2 C)$ |
+# | generation, recomputed | $L \, T$ | $L \sum_t (12 t C^2 + 2 t^2 C)$ |
+# | generation, KV cache | $L \, T$ | $L \sum_t (12 C^2 + 2 t C)$ |
 #
-# The cache makes token $t$ cheaper by a factor of about $t$, and takes $2 L C$ numbers
+# The cache makes token $t$ cheaper by a factor of $t$, and takes $2 L C$ numbers
 # of memory per token. [A compiled step](../kernels/decoding.py) writes faster still.
 #
 # ## Differences from GPT-2

@@ -102,7 +102,8 @@ class Batch(NamedTuple):
     """
     ## Batches of pairs
 
-    Sources and targets, one sequence per column, padded at the end.
+    Your pairs in two tensors, one sequence per column, padded at the end. This is what
+    the loss takes.
     """
 
     source: Int[Tensor, "S B"]
@@ -203,30 +204,31 @@ class EncoderDecoderConfig(LanguageModelConfig):
     r"""
     ## Configuration
 
-    * `n_vocab` is the number of target tokens, $V$, with the three special ones
-    * `n_source_vocab` is the number of source tokens, if the source has a vocabulary of
-      its own; `None` shares one vocabulary (§5.1)
-    * `padding_token`, `start_token`, `end_token` are three different tokens of the
-      target's vocabulary; padding is the same token in the source's
-    * `d_model` is the number of features, $C$
-    * `heads` is the number of attention heads, $H$, and `d_k` the features of each,
-      $D$; `None` means $C / H$
-    * `d_ff` is the number of hidden features of the feed-forward networks, $F$; `None`
-      means $4 C$
-    * `n_layers` is the number of layers, $L$, of both stacks; `n_encoder_layers` and
-      `n_decoder_layers` override it
-    * `dropout_prob` is the dropout probability of embeddings, sub-layer outputs,
-      attention weights and hidden features. `embedding_dropout_prob`,
-      `attention_dropout_prob` and `feed_forward_dropout_prob` override it for theirs
-    * `bias` is whether attention projections and feed-forward networks have biases
-    * `activation` is the nonlinearity: `"relu"`, `"gelu"` or `"silu"`
-    * `max_len` is the length of the decoder's context; see [sliding
+    * `n_vocab`: target tokens, $V$, with the three special ones
+    * `n_source_vocab`: source tokens, if the source has another vocabulary; by default
+      both share one (§5.1)
+    * `padding_token`, `start_token`, `end_token`: three different tokens of the
+      target's vocabulary; in the source padding is the same token
+    * `d_model`: features, $C$
+    * `heads`: attention heads, $H$
+    * `d_k`: features of a head, $D$; by default $C / H$
+    * `d_ff`: hidden features of the feed-forward networks, $F$; by default $4 C$
+    * `n_layers`: layers of each stack, $L$
+    * `n_encoder_layers`, `n_decoder_layers`: layers of one stack, if they differ
+    * `dropout_prob`: dropout probability of embeddings, sub-layer outputs, attention
+      weights and hidden features
+    * `embedding_dropout_prob`, `attention_dropout_prob`, `feed_forward_dropout_prob`:
+      another probability for embeddings, attention weights or hidden features
+    * `bias`: whether attention projections and feed-forward networks have biases
+    * `activation`: `"relu"`, `"gelu"` or `"silu"`
+    * `max_len`: length of the decoder's context; see [sliding
       window](sliding_window.py). With learned positions it also limits the source
-    * `positions` is `"sinusoidal"` or `"learned"`
-    * `norm_first` selects pre-norm (`True`) or the paper's post-norm (`False`)
-    * `tied` shares one matrix between source embedding, target embedding and generator
-      (§3.4); with two vocabularies, between the latter two
-    * `label_smoothing`, `init_lower`, `init_upper` are those of all language models
+    * `positions`: `"sinusoidal"` or `"learned"`
+    * `norm_first`: normalise before each sub-layer (pre-norm), or after each sum as in
+      the paper (`False`, post-norm)
+    * `tied`: whether source embedding, target embedding and generator share one matrix
+      (§3.4); with two vocabularies, only target embedding and generator do
+    * `label_smoothing`, `init_lower`, `init_upper`: those of all language models
     """
 
     padding_token: int = 0
@@ -450,8 +452,8 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
         r"""
         ### Encode the source
 
-        * `source` holds source tokens, padded at one end
-        * `lengths` are the numbers of tokens to read; what follows them is ignored
+        * `source`: source tokens, padded at one end
+        * `lengths`: how many tokens of each source to read; what follows is ignored
 
         Returns the initial state. Gradients flow through it into the encoder.
         """
@@ -589,9 +591,9 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
         """
         ### Before generation
 
-        `prompt` and `lengths` are the source, as in `encode`. Returns the state, a
-        start token for each sequence, and `None` in place of lengths, because all
-        targets begin with one token.
+        `prompt` and `lengths` are the source, as in `encode`. Returns the state and the
+        prompt of the target, a start token for each sequence. The third result would
+        be the lengths of these prompts. It is `None`, because all have one token.
         """
         state = self.encode(prompt, lengths).detach()
         start = prompt.new_full((1, prompt.shape[1]), self.config.start_token)

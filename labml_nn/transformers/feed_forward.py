@@ -48,10 +48,10 @@ $8 C^2$ weights, and attention $4 C^2$, so two thirds of a layer are here.
 
 **Gates.** So far a hidden feature decides alone how much of it passes. We can let a
 second projection decide, too. In a **gated** network both are multiplied, feature by
-feature ($\otimes$):
+feature ($\odot$):
 
 $$\operatorname{FFN}_{\text{gated}}(x)
-    = \big(f(x W_1 + b_1) \otimes (x V + c)\big) \, W_2 + b_2$$
+    = \big(f(x W_1 + b_1) \odot (x V + c)\big) \, W_2 + b_2$$
 
 Shazeer ([-@shazeer2020glu, §2, eq. 4 to 6]) compared the five gated networks of the
 [table below](#variants), without biases. At an equal number of parameters all of them

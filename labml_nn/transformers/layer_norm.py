@@ -28,7 +28,7 @@ that avoids a division by zero):
 \mu &= \frac{1}{C} \sum_{i=1}^{C} x_i \\
 \sigma^2 &= \frac{1}{C} \sum_{i=1}^{C} (x_i - \mu)^2 \\
 \hat{x} &= \frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}} \\
-\operatorname{LayerNorm}(x) &= g \otimes \hat{x} + b
+\operatorname{LayerNorm}(x) &= g \odot \hat{x} + b
 \end{align}
 
 **Why each vector alone?** You may know *batch* normalisation, which takes mean and
@@ -165,7 +165,7 @@ class LayerNorm(nn.Module):
 # mean of $a$ over the features. The gradient of the input is
 #
 # $$\frac{\partial \mathcal{L}}{\partial x} = \frac{1}{\sqrt{\sigma^2 + \epsilon}}
-#     \left( \gamma - \overline{\gamma} - \hat{x} \, \overline{\gamma \otimes \hat{x}}
+#     \left( \gamma - \overline{\gamma} - \hat{x} \, \overline{\gamma \odot \hat{x}}
 #     \right)$$
 #
 # Why two terms that are taken off? If you add a constant to all features, or multiply

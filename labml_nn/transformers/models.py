@@ -78,20 +78,22 @@ do it by hand. The mean is 2. Subtract it and get (0, −2, 2, 0). The squares o
 have the mean 2, which is the variance. Divide by its root, 1.414, and get (0, −1.414,
 1.414, 0). Unless all features were equal, you now have mean 0 and variance 1. Last,
 each feature has a learned **gain** $g$ and a learned **bias** $b$. With the gains (1,
-1, 2, 1) and the biases (0, 0, 0, 1) we get (0, −1.414, 2.828, 1). In formulas, where
-$\otimes$ multiplies feature by feature and the tiny $\epsilon$ avoids a division by
-zero, with the mean $\mu$ and the variance $\sigma^2$ of the features $x$:
+1, 2, 1) and the biases (0, 0, 0, 1) we get (0, −1.414, 2.828, 1). In a formula, with
+the mean $\mu$ and the variance $\sigma^2$ of the features $x$:
 
-$$\operatorname{LN}(x) = g \otimes \frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}} + b$$
+$$\operatorname{LN}(x) = g \odot \frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}} + b$$
+
+Here $\odot$ multiplies feature by feature, and the tiny $\epsilon$ avoids a division by
+zero.
 
 ## From a vector to the next word
 
 At the end the decoder gives us a vector for each target position. The **generator**
 makes one number of it for each word of the vocabulary, the **logits**. The larger the
 logit, the likelier the word. A softmax turns logits into probabilities, as it does for
-the weights of attention. Each exponential is divided by the sum of all, 25.8. Suppose
-these are the logits at *start*; those of the other three words are so low that their
-probabilities are 0.000:
+the weights of attention. Suppose these are the logits at *start*. (Those of the other
+three words are so low that their probabilities are 0.000.) Divide each exponential by
+their sum, which is 25.8:
 
 | word | logit | exponential | probability |
 |:--|--:|--:|--:|
@@ -122,10 +124,10 @@ The two rows are the same sequence, shifted by one. At each position the decoder
 the *true* tokens so far, whatever it would have written itself. This is called
 **teacher forcing**. The causal mask hides the labels, which are all there, one place to
 the right. So one forward pass computes all predictions of an answer in parallel. If we
-write $w$ for the source and $y_0, y_1, \dots$ for the target, our loss is the mean over
-all $N$ labels:
+write $w$ for the source, and $y_0, y_1, \dots$ for the target with its start token, our
+loss is the mean over all $T$ labels:
 
-$$\mathcal{L} = -\frac{1}{N} \sum_{t} \ln p(y_{t+1} \mid y_0, \dots, y_t, \; w)$$
+$$\mathcal{L} = -\frac{1}{T} \sum_{t=0}^{T-1} \ln p(y_{t+1} \mid y_0, \dots, y_t, \; w)$$
 
 **What it gains, and what it costs.** In training all positions of a layer are computed
 at the same time, and a token reaches any token that it may attend to within one layer.
@@ -216,8 +218,9 @@ class EmbeddingsWithPositionalEncoding(nn.Module):
         self.linear = nn.Embedding(n_vocab, d_model)
         self.d_model = d_model
 
-        # The table of positions is computed, not learned. Checkpoints of this class
-        # contain it, those of `PositionalEncoding` do not.
+        # The table of positions is computed, not learned. Older checkpoints of this
+        # class contain it, so it stays in them. Those of `PositionalEncoding` do not
+        # have it.
         table = get_positional_encoding(d_model, max_len)
         self.register_buffer("positional_encodings", table)
 
@@ -616,8 +619,8 @@ class EncoderDecoder(nn.Module):
 
         **Exposure bias.** While we train it, the decoder sees only true tokens. When it
         writes, it sees its own. After a mistake it reads a beginning unlike any that it
-        was trained on, which makes the next mistake more likely. A low loss does not
-        measure that.
+        was trained on, which makes the next mistake more likely
+        ([@bengio2015scheduled]). A low loss does not measure that.
         """
         check_targets(src, tgt, padding_token, label_smoothing)
 
@@ -941,7 +944,7 @@ class EncoderDecoder(nn.Module):
 #
 # NEXT = {
 #     "": {"a": 0.6, "b": 0.4},
-#     "a": {"c": 0.3, "d": 0.3, "e": 0.4 * 0.7, "f": 0.4 * 0.3},
+#     "a": {"c": 0.3, "d": 0.3, "e": 0.28, "f": 0.12},
 #     "b": {"c": 0.9, "d": 0.1},
 # }
 #

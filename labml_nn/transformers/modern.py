@@ -205,7 +205,7 @@ def check_pairs(d_k: int) -> None:
 #
 # \begin{align}
 # \operatorname{RMS}(x) &= \sqrt{\frac{1}{C} \sum_{i=1}^{C} x_i^2 + \epsilon} \\
-# \operatorname{RMSNorm}(x) &= g \otimes \frac{x}{\operatorname{RMS}(x)}
+# \operatorname{RMSNorm}(x) &= g \odot \frac{x}{\operatorname{RMS}(x)}
 # \end{align}
 #
 # The result points in the direction of $x$ and has the length $\sqrt{C}$, before the
@@ -331,7 +331,7 @@ class RotaryQKNormAttention(RotaryMultiHeadAttention, QKNormAttention):
 #
 # In a feed-forward network each hidden feature decides alone how much of it passes. A
 # gate lets a second projection of the input decide, too, $\operatorname{SwiGLU}(x) =
-# (\operatorname{SiLU}(x W_1) \otimes x V) \, W_2$ ([@shazeer2020glu]). The
+# (\operatorname{SiLU}(x W_1) \odot x V) \, W_2$ ([@shazeer2020glu]). The
 # [feed-forward network](feed_forward.py) has this and four other variants. If you put
 # all the parts of this page together, you have a layer of a language model of today:
 #

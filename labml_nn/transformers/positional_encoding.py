@@ -53,9 +53,9 @@ print(attend(man, bites, dog))  # the same three rows, in the other order
 This holds for all queries, keys and values, as long as no mask hides a token. Let $P$
 be a matrix that shuffles rows. The shuffled inputs give $P Q$, $P K$ and $P V$. So the
 scores are shuffled by rows and by columns. The softmax takes each row by itself and
-treats all entries of a row alike, so you may shuffle before it or after it. Then
-$P^\top P = 1$ cancels. (We leave out the division by the root, which changes nothing
-here.)
+treats all entries of a row alike, so you may shuffle before it or after it. And
+$P^\top P = 1$, because $P^\top$ puts every row back in its place. (We leave out the
+division by the root, which changes nothing here.)
 
 \begin{align}
 \operatorname{softmax}(P Q \, (P K)^\top) \, P V
@@ -138,6 +138,16 @@ PE_{p, 2i + 1} &= \cos(\omega_i \, p)
 \end{align}
 
 In the table above, $C = 4$ gives $\omega_0 = 1$ and $\omega_1 = 10000^{-2/4} = 0.01$.
+These lines print it:
+
+```python
+import torch
+
+p, i, C = torch.arange(4)[:, None], torch.arange(2), 4
+angles = p * 10000 ** (-2 * i / C)  # a row for each position, a column for each hand
+print(torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1))
+```
+
 The paper writes the same as $\sin(pos / 10000^{2i / d_{\text{model}}})$, with $pos$ for
 our $p$ and $d_{\text{model}}$ for our $C$.
 
@@ -231,7 +241,8 @@ def get_positional_encoding(
     The table of the worked example, for any number of features and positions.
 
     * `d_model`: features of a token, $C$
-    * `max_len`: number of positions * `first`: the first of them
+    * `max_len`: number of positions
+    * `first`: the first of them
     * `dtype`, `device`: those of the result
 
     Returns `[T, 1, C]`, where $T$ is `max_len`. The axis of length one is that of the

@@ -73,10 +73,10 @@ before the first letter is zero.
 Look at the last two rows. The letter is the same, and so is $W x_t$. But the states
 differ, because unit 1 now says: "the letter before this one was an *l*, too".
 
-One more matrix leads from the state to a prediction. We call it $M$. It turns the state
-into one score for each letter, and these scores are called **logits**:
+One more matrix leads from the state to a prediction. We call it $R$, because it *reads*
+the state. It gives one score for each letter, and these scores are called **logits**:
 
-$$M = \begin{pmatrix} 0 & 0 \\ 0 & -4 \\ -4 & 4 \\ 4 & 0 \end{pmatrix}
+$$R = \begin{pmatrix} 0 & 0 \\ 0 & -4 \\ -4 & 4 \\ 4 & 0 \end{pmatrix}
   \begin{matrix} \text{h} \\ \text{e} \\ \text{l} \\ \text{o} \end{matrix}$$
 
 For example, *o* gets four times unit 1. The **softmax** turns logits into
@@ -110,7 +110,7 @@ number of steps. $\mathcal{L}$ is the mean loss. There is also a bias $c$ of the
 which was zero in our example. Then the model is
 
 \begin{align}
-h_t &= f(W x_t + U h_{t-1} + b), & z_t &= M h_t + c \\
+h_t &= f(W x_t + U h_{t-1} + b), & z_t &= R h_t + c \\
 p_t &= \operatorname{softmax}(z_t), &
   \mathcal{L} &= -\tfrac{1}{T} \textstyle\sum_t \ln p_t(y_t), \qquad y_t = w_{t+1}
 \end{align}
@@ -136,7 +136,7 @@ from labml_nn.recurrent.elman import Elman
 
 text = "hello yellow fellow, " * 100
 letters = sorted(set(text))
-# # Four equal pieces of the text, one in each column: T = 525 steps, B = 4 pieces.
+# Four equal pieces of the text, one in each column: T = 525 steps, B = 4 pieces.
 tokens = torch.tensor([letters.index(c) for c in text]).view(4, -1).t()
 
 class Model(nn.Module):
@@ -182,8 +182,15 @@ on sentences, averaged the hidden states in which each word left it, and cluster
 averages. Nouns separated from verbs, and animate nouns from inanimate ones. It had
 learned this from word order alone.
 
-Two layers of 256 units, trained on Shakespeare for a little more than two minutes of
-one CPU core, write like this:
+And a network of ours? The next one on this page has read Shakespeare, letter by letter.
+Give it a verse that it has not seen. The first letter of a word costs it 2.67 nats on
+average, and each later one 0.74:
+
+![The loss of each letter of a verse. The first letters of words stand
+out.](figure:trained.surprise_of_elman)
+
+The same network, two layers of 256 units, was trained for a little more than two minutes
+of one CPU core. It writes like this:
 
 > You not dies thee. But a hate.' If is the queen, I have not leave thee, and we should
 > me comes the better 'shapen being with God's straight better

@@ -95,12 +95,13 @@ the heads of layer 1, which attend side by side, needs `x`. As in
 key for what it is about and a value for what it says. Keys and values are computed from
 memory vectors by learned matrices. To keep the numbers round, we do not compute them
 here. We choose them, and pretend that each slot is about the variable that its line has
-set. (So the 7 of slot 2 stands for the 6.59 above, and its 5 is left out.) Let (2, 0)
-mean "about `x`" and (0, 2) "about `y`", in queries and in keys. The product of query
-and key is then 4 for slot 0 and for slot 2, which are both about `x`. But only one of
-them is up to date! So a score has a second part, a bias $b_d$ for the **distance** $d$,
-which says how many steps ago the slot was written. As in all attention, the sum is
-divided by the root of the number of features, here two:
+set. (So the 7 of slot 2 stands for the 6.59 above, and its 5 is left out.)
+
+Let (2, 0) mean "about `x`" and (0, 2) "about `y`", in queries and in keys. The product
+of query and key is then 4 for slot 0 and for slot 2, which are both about `x`. But only
+one of them is up to date! So a score has a second part, a bias $b_d$ for the
+**distance** $d$, which says how many steps ago the slot was written. As in all
+attention, the sum is divided by the root of the number of features, here two:
 
 | slot | key | value | match | distance | bias | sum / √2 | exp | weight |
 |--:|:--|:--|--:|--:|--:|--:|--:|--:|

@@ -56,7 +56,7 @@ def hello(recurrent=None):
         layer.cell.input.weight.copy_(matrix("W"))
         layer.cell.input.bias.zero_()
         layer.cell.recurrent.weight.copy_(matrix("U") if recurrent is None else recurrent)
-    return layer, matrix("M")
+    return layer, matrix("R")
 
 
 @torch.no_grad()
