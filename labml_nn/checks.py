@@ -174,6 +174,89 @@ def check_decoding(
     check_integers("src", src, "S B")
 
 
+def check_pairs(pairs: Sequence[Any], padding_token: int) -> None:
+    """
+    ### Pairs of sequences
+
+    A batch of pairs needs a source in each, and padding that is no token of any.
+    """
+    check_integer("padding_token", padding_token)
+    if not pairs:
+        raise ValueError("`pairs` is empty; expected at least one (source, target)")
+    for i, pair in enumerate(pairs):
+        if not isinstance(pair, Sequence) or len(pair) != 2 or not len(pair[0]):
+            raise ValueError(
+                f"`pairs[{i}]` ({pair!r}) must be a pair (source, target), with a "
+                "source of at least one token"
+            )
+        if any((torch.as_tensor(side) == padding_token).any() for side in pair):
+            raise ValueError(
+                f"`pairs[{i}]` holds {padding_token}, the padding token; use a token "
+                "that occurs in no sequence for padding"
+            )
+
+
+def check_special_tokens(n_vocab: int, n_source_vocab: int, **special: int) -> None:
+    """Padding, start and end are three tokens, and padding is one of the source's."""
+    if len(set(special.values())) < 3 or not set(special.values()) <= set(
+        range(n_vocab)
+    ):
+        padding, start, end = (f"`{name}` ({special[name]})" for name in special)
+        raise ValueError(
+            f"{padding}, {start} and {end} must be three different tokens from 0 to "
+            f"{n_vocab - 1}; they are part of `n_vocab` ({n_vocab}): add 3 to the "
+            "number of ordinary tokens"
+        )
+    if special["padding_token"] >= n_source_vocab:
+        raise ValueError(
+            f"`padding_token` ({special['padding_token']}) must be below "
+            f"`n_source_vocab` ({n_source_vocab}): it pads sources as well"
+        )
+
+
+def check_padding_last(tokens: Tensor, padding_token: int, name: str) -> None:
+    """In each column, `[T, B]`, padding comes after all other tokens."""
+    if not has_values(tokens):
+        return
+    real = tokens != padding_token
+    wrong = (real[1:] & ~real[:-1]).any(0)
+    if wrong.any():
+        raise ValueError(
+            f"`{name}` have the padding token ({padding_token}) between other tokens, "
+            f"in sequence {int(wrong.int().argmax())}; expected padding at one end"
+        )
+
+
+def check_start(tokens: Tensor, padding_token: int, start_token: int) -> None:
+    """The first token of each column that is no padding is the start token."""
+    if not has_values(tokens):
+        return
+    at = (tokens != padding_token).int().argmax(0, keepdim=True)
+    first = tokens.gather(0, at)[0]
+    if (first != start_token).any():
+        raise ValueError(
+            f"`tokens` begin with {first.tolist()}; a target begins with start_token "
+            f"({start_token})"
+        )
+
+
+def check_plain_targets(targets: Tensor, **special: int) -> None:
+    """The loss adds start and end token itself."""
+    for name, token in special.items():
+        if has_values(targets) and (targets == token).any():
+            raise ValueError(
+                f"`targets` hold {token}, the {name}; leave it out, `loss` adds it"
+            )
+
+
+def no_source(state: object) -> TypeError:
+    """A model that reads a source needs a state that knows one."""
+    return TypeError(
+        f"`state` is a {type(state).__name__}, which holds no source; encode one "
+        "first: state = model.encode(source), then model(tokens, state)"
+    )
+
+
 def check_heads(heads: int, d_model: int) -> None:
     r"""The features of a head, $d_k = C / H$, must be a whole number."""
     check_sizes(heads=heads, d_model=d_model)

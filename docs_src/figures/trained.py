@@ -90,7 +90,9 @@ def _costs(name, before, said):
     model, vocabulary = _trained(name)
     logits, _ = model.eval()(_tokens(before + said, vocabulary)[:-1])
     chances = logits[:, 0].log_softmax(-1)[len(before) - 1 :]
-    costs = [-row[vocabulary.index(letter)].item() for row, letter in zip(chances, said, strict=True)]
+    costs = [
+        -row[vocabulary.index(letter)].item() for row, letter in zip(chances, said, strict=True)
+    ]
     return costs, [vocabulary[int(row.argmax())] for row in chances]
 
 

@@ -62,13 +62,17 @@ from torch import Tensor, nn
 
 from labml_nn.checks import (
     check_heads,
-    check_integer,
     check_lengths,
+    check_padding_last,
+    check_pairs,
+    check_plain_targets,
     check_probability,
     check_sizes,
+    check_special_tokens,
+    check_start,
     check_state,
     check_tokens,
-    has_values,
+    no_source,
 )
 from labml_nn.language_model import LanguageModel, LanguageModelConfig
 from labml_nn.transformers.feed_forward import FeedForward
@@ -121,28 +125,16 @@ def collate(
       without start and end token, because the loss adds them. A target may be empty
     * `padding_token`: fills up short sequences, and must not occur in any of them
     """
-    check_integer("padding_token", padding_token)
     pairs = list(pairs)
-    if not pairs:
-        raise ValueError("`pairs` is empty; expected at least one (source, target)")
-    for i, pair in enumerate(pairs):
-        if not isinstance(pair, Sequence) or len(pair) != 2 or not len(pair[0]):
-            raise ValueError(
-                f"`pairs[{i}]` ({pair!r}) must be a pair (source, target), with a "
-                "source of at least one token"
-            )
+    check_pairs(pairs, padding_token)
     sides = []
     for side in zip(*pairs, strict=True):
-        sequences = [torch.as_tensor(tokens, dtype=torch.long) for tokens in side]
-        longest = max(1, *map(len, sequences))
+        # A tensor full of padding, as long as the longest sequence of this side. Each
+        # sequence fills its column from the top.
+        longest = max(1, *map(len, side))
         padded = torch.full((longest, len(pairs)), padding_token)
-        for b, sequence in enumerate(sequences):
-            if (sequence == padding_token).any():
-                raise ValueError(
-                    f"`pairs[{b}]` holds {padding_token}, the padding token; use a "
-                    "token that occurs in no sequence for padding"
-                )
-            padded[: len(sequence), b] = sequence
+        for b, tokens in enumerate(side):
+            padded[: len(tokens), b] = torch.as_tensor(tokens, dtype=torch.long)
         sides.append(padded)
     return Batch(*sides)
 
@@ -153,9 +145,10 @@ def to_front(
     r"""
     ### Padding on either side
 
-    A mask hides padding from attention. But padding on the left would still shift the
-    positions. So we rotate each column until its first real token, at index $f_b$, is
-    in row 0:
+    Suppose that *why ?* comes as *(pad) why ?*. A mask hides the padding from
+    attention. But *why* would stand at position 1, and not at 0, where training has
+    seen it. So we rotate each column until its first real token, at index $f_b$, is in
+    row 0:
 
     $$w'_{tb} = w_{(t + f_b) \bmod T, \, b}$$
 
@@ -166,14 +159,7 @@ def to_front(
     rows = torch.arange(len(tokens), device=tokens.device)[:, None]
     first = real.int().argmax(0)  # the first maximum
     rotated = tokens.gather(0, (rows + first) % len(tokens))
-    if has_values(tokens):
-        wrong = ((rotated != padding_token) != (rows < real.sum(0))).any(0)
-        if wrong.any():
-            raise ValueError(
-                f"`{name}` have the padding token ({padding_token}) between other "
-                f"tokens, in sequence {int(wrong.int().argmax())}; expected padding at "
-                "one end"
-            )
+    check_padding_last(rotated, padding_token, name)
     return rotated
 
 
@@ -183,10 +169,10 @@ def shift(
     r"""
     ### Shifted target
 
-    With [teacher forcing](models.py) we need the target twice, as input with a start
-    token before it, and as label with an end token behind it. The sequences end in
-    different rows, so `scatter` writes each end token behind the last real token of its
-    column.
+    With [teacher forcing](models.py) we need the target twice. For example, *the dog*
+    becomes the input *start the dog* and the label *the dog end*. The sequences of a
+    batch end in different rows. So `scatter` writes each end token behind the last real
+    token of its column.
 
     * `target`: sequences without special tokens, padding last
     """
@@ -266,19 +252,13 @@ class EncoderDecoderConfig(LanguageModelConfig):
         for part in ("embedding", "attention", "feed_forward"):
             check_probability(**{f"{part}_dropout_prob": self.dropout_of(part)})
 
-        special = {self.padding_token, self.start_token, self.end_token}
-        if len(special) < 3 or not special <= set(range(self.n_vocab)):
-            raise ValueError(
-                f"`padding_token` ({self.padding_token}), `start_token` "
-                f"({self.start_token}) and `end_token` ({self.end_token}) must be "
-                f"three different tokens from 0 to {self.n_vocab - 1}; they are part "
-                f"of `n_vocab` ({self.n_vocab}): add 3 to the number of ordinary tokens"
-            )
-        if self.padding_token >= self.source_vocabulary:
-            raise ValueError(
-                f"`padding_token` ({self.padding_token}) must be below "
-                f"`n_source_vocab` ({self.n_source_vocab}): it pads sources as well"
-            )
+        check_special_tokens(
+            self.n_vocab,
+            self.source_vocabulary,
+            padding_token=self.padding_token,
+            start_token=self.start_token,
+            end_token=self.end_token,
+        )
 
     @property
     def source_vocabulary(self) -> int:
@@ -302,7 +282,8 @@ class TokenEmbedding(nn.Module):
 
     $$x_t = \operatorname{Dropout}\big(\sqrt{C} \, E_{y_t} + PE_t\big)$$
 
-    Positions are passed in explicitly, because padding does not count as a position.
+    You can pass the positions, because they are not always 0, 1, 2, and so on. When the
+    model writes, the tokens before are in the cache, and padding takes up no position.
     """
 
     def __init__(self, config: EncoderDecoderConfig, n_vocab: int) -> None:
@@ -365,6 +346,9 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
     r"""
     ## Language model
 
+    Here you see all of it at work, with numbers for words. We make a batch of two
+    pairs, compute its loss, and let the model write two answers:
+
     ```python
     import labml_nn
     from labml_nn.sampling import generate
@@ -409,9 +393,10 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
 
         # ### Initialisation of a tied matrix
         #
-        # With one vector $e$ for input and output, a new pre-norm model predicts the
-        # token that it has just received. Residual connections carry $\sqrt{C} \, e$ to
-        # the output, and there it meets $e$ again. How large is this logit? If $\sigma$
+        # What does a new model predict? With one vector $e$ for input and output, a
+        # pre-norm model predicts the token that it has just received, for example *the*
+        # after *the*. Residual connections carry $\sqrt{C} \, e$ to the output, and
+        # there it meets $e$ again. How large is this logit? If $\sigma$
         # is the standard deviation of the entries of $e$, it is about $C^{3/2}
         # \sigma^2$ before the final normalisation. Glorot's $\sigma$ makes it large:
         # with 512 features, 68 tokens and one layer the first loss is more than 20
@@ -455,7 +440,9 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
         * `source`: source tokens, padded at one end
         * `lengths`: how many tokens of each source to read; what follows is ignored
 
-        Returns the initial state. Gradients flow through it into the encoder.
+        You encode *who sleeps ?* once, and then ask the decoder for as many tokens as
+        you like. Returns the state before the first of them. Gradients flow through it
+        into the encoder.
         """
         config = self.config
         check_tokens(source, config.source_vocabulary, name="source")
@@ -485,7 +472,12 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
 
         Returns logits of the token after each position, and the next state, detached.
         """
-        state = self._check(tokens, state)
+        if not isinstance(state, EncoderDecoderState):
+            raise no_source(state)
+        check_tokens(tokens, self.config.n_vocab)
+        check_state(state, EncoderDecoderState, tokens)
+        if state.target is None:
+            check_start(tokens, self.config.padding_token, self.config.start_token)
         decoder = self.transformer.decoder
         source_mask, memory = state.source_mask.unsqueeze(0), state.memory
         pairs = state.sources or ((None, None),) * len(decoder.layers)
@@ -525,24 +517,6 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
         state = state._replace(memory=memory, sources=sources, target=target)
         return logits, state.detach()
 
-    def _check(self, tokens: Tensor, state: object) -> EncoderDecoderState:
-        if not isinstance(state, EncoderDecoderState):
-            raise TypeError(
-                f"`state` is a {type(state).__name__}, which holds no source; encode "
-                "one first: state = model.encode(source), then model(tokens, state)"
-            )
-        check_tokens(tokens, self.config.n_vocab)
-        check_state(state, EncoderDecoderState, tokens)
-        if state.target is None and has_values(tokens):
-            at = (tokens != self.config.padding_token).int().argmax(0, keepdim=True)
-            first = tokens.gather(0, at)[0]
-            if (first != self.config.start_token).any():
-                raise ValueError(
-                    f"`tokens` begin with {first.tolist()}; a target begins with "
-                    f"start_token ({self.config.start_token})"
-                )
-        return state
-
     def loss(
         self,
         tokens: Int[Tensor, "S B"],
@@ -573,11 +547,7 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
             )
         check_tokens(targets, config.n_vocab, name="targets")
         special = {"start_token": config.start_token, "end_token": config.end_token}
-        for name, token in special.items():
-            if has_values(targets) and (targets == token).any():
-                raise ValueError(
-                    f"`targets` hold {token}, the {name}; leave it out, `loss` adds it"
-                )
+        check_plain_targets(targets, **special)
         padding = config.padding_token
         targets = to_front(targets, padding, name="targets")
         inputs, labels = shift(targets, padding_token=padding, **special)

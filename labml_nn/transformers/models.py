@@ -127,7 +127,8 @@ the right. So one forward pass computes all predictions of an answer in parallel
 write $w$ for the source, and $y_0, y_1, \dots$ for the target with its start token, our
 loss is the mean over all $T$ labels:
 
-$$\mathcal{L} = -\frac{1}{T} \sum_{t=0}^{T-1} \ln p(y_{t+1} \mid y_0, \dots, y_t, \; w)$$
+$$\mathcal{L} = -\frac{1}{T} \sum_{t=0}^{T-1}
+    \ln p(y_{t+1} \mid y_0, \dots, y_t, \; w)$$
 
 **What it gains, and what it costs.** In training all positions of a layer are computed
 at the same time, and a token reaches any token that it may attend to within one layer.

@@ -205,6 +205,23 @@ sharp.](figure:heads.by_hand)
 Can a network *learn* that? The paper hopes so ("we hypothesized", §3.5), and does not
 show it. What we know is that its weights *can* express it.
 
+**Does it work?** We trained small [language models](autoregressive.py) on Shakespeare,
+each for less than a minute on one CPU core. There were four ways to tell positions, and
+five runs with each. This is the mean loss on text that they had not seen, in nats per
+character. (Less is better, and guessing would cost 4.17.)
+
+| no positions | learned vectors | sinusoids | rotary positions |
+|--:|--:|--:|--:|
+| 2.25 | 2.20 | 2.19 | 1.94 |
+
+Are positions worth so little? Such a model may look only back, and this alone tells it
+[something about order](#relative-schemes). *Rotary positions* are a later scheme, which
+you find there, too. After 18 seconds of training, one of the models with sinusoids
+writes like this. It has found out how long words and lines are, but hardly a word:
+
+> Bucow to sot so sope your:\
+> And fourd ighm sin, wat laded, sut I sor arte the lare
+
 **What it gains, and what it costs.** The encoding has no parameters, and you can
 compute it for any position. It costs one addition per feature. But a sum of token and
 position is only a hint: the layers above must find out about distances by themselves.
@@ -440,9 +457,19 @@ class LearnedPositionalEncoding(nn.Module):
 # matrix has $W$ in its upper and $W$ in its lower half.
 #
 # **Longer texts.** The formula has a value for any position. But this does not mean
-# that a trained model works there. Beyond the lengths of training it meets combinations
-# of angles that it has never seen, and its loss rises. Press et al.
-# ([-@press2021train]) measured it, and proposed a scheme that works for longer texts.
+# that a trained model works there. We let the small models from above learn on texts of
+# 64 characters and then read texts of 256. Here is their mean loss in three runs, by
+# the position of a character:
+#
+# | position | 32 to 63 | 64 to 79 | 128 to 191 |
+# |:--|--:|--:|--:|
+# | sinusoids | 2.11 | 2.99 | 3.21 |
+# | rotary positions | 1.86 | 1.87 | 2.53 |
+#
+# As soon as the sinusoids leave what training has shown, the model meets combinations
+# of angles that it has never seen, and it knows hardly more than which letters are
+# frequent. Rotary positions last a little longer. Press et al. ([-@press2021train])
+# measured the same in large models, and proposed a scheme that works for longer texts.
 #
 # ## Scaling the embeddings by √C
 #

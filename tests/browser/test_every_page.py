@@ -83,7 +83,7 @@ def test_no_page_is_too_wide_or_too_large_and_short_parts_stay_on_one_line(
 def test_hardly_anything_moves_when_script_and_fonts_arrive_late(
     url: str, width: int, visit: Callable[..., Visit]
 ):
-    """A busy machine has them late by chance, so here they are late on purpose, one after the other.
+    """A busy machine has them late by chance; here they are late on purpose, one by one.
 
     What a script adds has its place before. Text keeps the metrics of its stand-in, so a formula's
     line may move by a pixel, once for each font. On a phone a paragraph may break one line sooner

@@ -189,8 +189,8 @@ average, and each later one 0.74:
 ![The loss of each letter of a verse. The first letters of words stand
 out.](figure:trained.surprise_of_elman)
 
-The same network, two layers of 256 units, was trained for a little more than two minutes
-of one CPU core. It writes like this:
+The same network, two layers of 256 units, was trained for a little more than two
+minutes of one CPU core. It writes like this:
 
 > You not dies thee. But a hate.' If is the queen, I have not leave thee, and we should
 > me comes the better 'shapen being with God's straight better

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from docs_src.figures import elman as figures
+from docs_src.figures import trained
 from labml_nn.recurrent import elman
 from labml_nn.recurrent.elman import ElmanCell, ElmanConfig, ElmanLanguageModel, ElmanLayer, bptt
 
@@ -315,3 +316,12 @@ def test_hooks_of_submodules_have_their_effect():
         assert not torch.allclose(model(tokens)[0], before)
         handle.remove()
     torch.testing.assert_close(model(tokens)[0], before)
+
+
+def test_the_first_letter_of_a_word_surprises_the_trained_network():
+    told = re.search(
+        r"word costs it ([\d.]+) nats on\s+average, and each later one ([\d.]+\d)", LESSON
+    )
+    alt = trained.surprise_of_elman().alt
+    assert told and list(told.groups()) == re.findall(r"\d\.\d\d", alt)
+    assert float(told[1]) > 3 * float(told[2])

@@ -1,5 +1,6 @@
 """Every number of the attention page: its worked example, and what it says of trained heads."""
 
+import json
 import re
 from pathlib import Path
 
@@ -234,3 +235,11 @@ def test_without_a_head(trained):
         rises[4 * figures.TRAINED[0][0] + figures.TRAINED[0][1]],
     )
     assert found == pytest.approx((is_1, least, most, named), abs=0.0055)
+
+
+def test_what_the_model_wrote():
+    result = Path(__file__).parents[3] / "docs_src/results/autoregressive/result.json"
+    result = json.loads(result.read_text(encoding="utf-8"))
+    (quote,) = re.findall(r"(?s)\n> (.*?)\n\n", SOURCE)
+    assert quote.replace("\\\n> ", "\n") in result["samples"][0]["text"]
+    assert 90 < result["result"]["seconds"] < 150, "two minutes"

@@ -79,7 +79,7 @@ def test_logits_probabilities_and_losses():
     logits = torch.tensor([float(row[1]) for row in rows])
     assert [f"{x:.2f}" for x in logits.exp()] == [row[2] for row in rows]
     assert [f"{x:.3f}" for x in logits.softmax(0)] == [row[3] for row in rows]
-    assert f"the sum of all, {logits.exp().sum():.1f}." in PAGE
+    assert f"their sum, which is {logits.exp().sum():.1f}:" in PAGE
     losses = {row[0]: F.cross_entropy(logits, torch.tensor(i)) for i, row in enumerate(rows)}
     assert f"= {losses['the']:.2f}$. Its unit" in PAGE
     assert f"= {losses['dog']:.2f}$ nats" in PAGE

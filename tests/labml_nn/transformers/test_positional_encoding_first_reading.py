@@ -1,8 +1,10 @@
 """Every number of the page on positional encoding is what the code computes."""
 
+import json
 import math
 import re
 from pathlib import Path
+from statistics import mean
 
 import pytest
 import torch
@@ -17,6 +19,7 @@ from labml_nn.transformers.positional_encoding import (
 
 SOURCE = Path(positional_encoding.__file__).read_text(encoding="utf-8")
 PAGE = re.sub(r"\s+", " ", re.sub(r"^# ?", "", SOURCE, flags=re.M))
+RESULTS = Path(__file__).parents[3] / "docs_src/results"
 NUMBER = r"[−-]?\d+(?:\.\d+)?"
 
 
@@ -162,3 +165,51 @@ def test_rotated_queries_and_keys_know_only_their_distance():
 
     assert score(3, 1) == pytest.approx(score(50, 48))
     assert score(3, 1) != pytest.approx(score(1, 3))
+
+
+def cells(head: str) -> list[list[str]]:
+    """The rows below the head of a table, anywhere in the file."""
+    lines = re.sub(r"^# ?", "", SOURCE, flags=re.M).split(head + "\n")[1].splitlines()[1:]
+    count = next(i for i, line in enumerate(lines) if not line.startswith("|"))
+    return [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines[:count]]
+
+
+def test_the_lines_that_print_the_table(capsys):
+    (program,) = re.findall(r"```python\n(import torch\n\np, i, C.*?)```", SOURCE, re.S)
+    names: dict[str, object] = {}
+    exec(program, names)
+    angles = names["angles"]
+    assert isinstance(angles, torch.Tensor)
+    printed = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1).double()
+    torch.testing.assert_close(printed, TABLE[:, 1:], rtol=0, atol=0.0051)
+    assert "0.8415" in capsys.readouterr().out
+
+
+def test_losses_with_each_kind_of_positions():
+    names = ("positions/none", "positions/learned", "positions/sinusoidal")
+    studies = [*names, "models/autoregressive"]
+    runs = [
+        [json.loads(file.read_text(encoding="utf-8")) for file in RESULTS.glob(f"{study}-seed*")]
+        for study in studies
+    ]
+    assert [len(of) for of in runs] == [5, 5, 5, 5]
+    assert [of[0]["run"]["model"]["config"]["positions"] for of in runs] == [
+        *("none", "learned", "sinusoidal", "rotary")
+    ]
+    losses = [mean(run["result"]["validation_loss"] for run in of) for of in runs]
+    (said,) = cells("| no positions | learned vectors | sinusoids | rotary positions |")
+    assert said == [f"{loss:.2f}" for loss in losses]
+    assert max(run["result"]["seconds"] for of in runs for run in of) < 60
+    assert {round(run["result"]["seconds"]) for run in runs[2]} <= {17, 18}
+    (quote,) = re.findall(r"(?s)\n> (.*?)\n\n", SOURCE)
+    assert quote.replace("\\\n> ", "\n") in "".join(run["samples"][0]["text"] for run in runs[2])
+
+
+def test_losses_beyond_the_length_of_training():
+    kept = json.loads((RESULTS / "longer.json").read_text(encoding="utf-8"))
+    head = "| position | 32 to 63 | 64 to 79 | 128 to 191 |"
+    spans = [(int(a), int(b) + 1) for a, b in re.findall(r"(\d+) to (\d+)", head)]
+    for (_, *said), positions in zip(cells(head), ("sinusoidal", "rotary"), strict=True):
+        losses = [run["losses"] for run in kept if run["positions"] == positions]
+        assert len(losses) == 3
+        assert said == [f"{mean(mean(one[a:b]) for one in losses):.2f}" for a, b in spans]
