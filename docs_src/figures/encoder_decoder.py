@@ -145,9 +145,4 @@ def replies():
         end = model.config.end_token
         reply = "".join(letters[i] for i in written[: (*written, end).index(end)])
         rows.append([speech.replace("\n", " "), reply.replace("\n", " ")])
-    return Figure(
-        [],
-        "A table of three speeches and the replies to them. Each reply begins with the name of a "
-        "speaker and a colon, as in the plays, and goes on with words that make little sense.",
-        Table(["speech", "reply"], rows, align="ll"),
-    )
+    return Table(["speech", "reply"], rows, align="ll")

@@ -556,14 +556,32 @@ class AutoregressiveTransformer(LanguageModel[SlidingWindow]):
 #
 # ```python
 # import torch
-# import labml_nn
+# from torch import nn
+# from labml_nn.transformers.feed_forward import FeedForward
+# from labml_nn.transformers.mha import MultiHeadAttention
+# from labml_nn.transformers.models import Encoder, Generator, TransformerLayer
+# from labml_nn.transformers.utils import subsequent_mask
 #
-# tokens = torch.randint(65, (200, 4))
-# for tied in (True, False):
-#     config = {"n_vocab": 65, "tied": tied, "positions": "learned"}
-#     logits, _ = labml_nn.create("autoregressive", **config).eval()(tokens)
-#     repeated = logits.softmax(-1).gather(-1, tokens[:, :, None]).mean()
-#     assert (repeated > 4 / 65) if tied else (repeated < 2 / 65)
+# layer = TransformerLayer(
+#     d_model=128,
+#     self_attn=MultiHeadAttention(4, 128),
+#     feed_forward=FeedForward(128, 512),
+#     dropout_prob=0.1,
+# )
+# stack, embedding = Encoder(layer, 4), nn.Embedding(65, 128)
+# generator = Generator(65, 128)
+# for parameter in nn.ModuleList([stack, embedding, generator]).eval().parameters():
+#     if parameter.dim() == 2:
+#         nn.init.normal_(parameter, std=0.02)
+# tokens = torch.randint(65, (50, 4))
+#
+# def repeated():  # how probable is the token just read, compared with guessing?
+#     x = stack(128**0.5 * embedding(tokens), subsequent_mask(50))
+#     return 65 * generator(x).softmax(-1).gather(-1, tokens[:, :, None]).mean()
+#
+# assert repeated() < 2
+# generator.projection.weight = embedding.weight
+# assert repeated() > 4
 # ```
 #
 # </details>

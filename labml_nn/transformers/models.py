@@ -143,14 +143,14 @@ one core to reply to speeches of Shakespeare's, letter by letter. There are 68 d
 characters. If you only guess, you give each of them 1/68, and the loss is $\ln 68 =
 4.2$ nats. It falls to 1.75:
 
-![The loss on replies that the model has not
+![The loss in training, and on replies that the model has not
 seen.](figure:encoder_decoder.training)
 
 You see that it has learned who may speak and how a line looks. It has not learned to
 make sense, which takes larger models and more text. Read what it replies, drawn at a
 [temperature](../sampling.py) of 0.5:
 
-![Three speeches and the replies of the trained model.](figure:encoder_decoder.replies)
+![Three speeches and the replies of the trained model.](table:encoder_decoder.replies)
 
 ## Try it
 
@@ -207,6 +207,8 @@ class EmbeddingsWithPositionalEncoding(nn.Module):
     * `d_model`: number of features, $C$
     * `n_vocab`: number of tokens in the vocabulary, $V$
     * `max_len`: how many positions are computed in advance; it is no limit
+
+    Older checkpoints of this class contain the positions, so new ones do, too.
     """
 
     positional_encodings: Tensor
@@ -219,9 +221,8 @@ class EmbeddingsWithPositionalEncoding(nn.Module):
         self.linear = nn.Embedding(n_vocab, d_model)
         self.d_model = d_model
 
-        # The table of positions is computed, not learned. Older checkpoints of this
-        # class contain it, so it stays in them. Those of `PositionalEncoding` do not
-        # have it.
+        # The table of positions is computed, not learned. Checkpoints of this class
+        # contain it, those of `PositionalEncoding` do not.
         table = get_positional_encoding(d_model, max_len)
         self.register_buffer("positional_encodings", table)
 
@@ -869,17 +870,32 @@ class EncoderDecoder(nn.Module):
 # $L \, (28 C^2 + 32 C)$ for the layers, $4 C$ for the two final normalisations, $V C$
 # for the shared matrix, and the generator's biases, $V$: 97 % of the rounded 65
 # million. The paper does not state the exact size of the vocabulary. The number of
-# heads does not appear. The [language model](encoder_decoder.py) has this architecture.
-# On PyTorch's `meta` device tensors have shapes but no values.
+# heads does not appear. To check it, we build the model and share its matrix. On
+# PyTorch's `meta` device tensors have shapes but no values, so this takes no memory.
 #
 # ```python
 # import torch
-# import labml_nn
+# from labml_nn.transformers import Decoder, Encoder, EncoderDecoder, Generator
+# from labml_nn.transformers import MultiHeadAttention, TransformerLayer
+# from labml_nn.transformers.feed_forward import FeedForward
+# from labml_nn.transformers.models import EmbeddingsWithPositionalEncoding
 #
 # L, C, V = 6, 512, 37_000
+#
+# def layer(src_attn=None):
+#     return TransformerLayer(
+#         d_model=C,
+#         self_attn=MultiHeadAttention(8, C),
+#         src_attn=src_attn,
+#         feed_forward=FeedForward(C, 4 * C),
+#         dropout_prob=0.1,
+#     )
+#
 # with torch.device("meta"):
-#     sizes = {"n_vocab": V, "d_model": C, "heads": 8, "n_layers": L}
-#     model = labml_nn.create("encoder_decoder", **sizes)
+#     stacks = Encoder(layer(), L), Decoder(layer(MultiHeadAttention(8, C)), L)
+#     embed, generator = EmbeddingsWithPositionalEncoding(C, V), Generator(V, C)
+#     generator.projection.weight = embed.linear.weight
+#     model = EncoderDecoder(*stacks, embed, embed, generator)
 # count = sum(parameter.numel() for parameter in model.parameters())
 # assert L * (28 * C**2 + 32 * C) + 4 * C + V * C + V == count == 63_121_544
 # ```

@@ -182,14 +182,14 @@ on sentences, averaged the hidden states in which each word left it, and cluster
 averages. Nouns separated from verbs, and animate nouns from inanimate ones. It had
 learned this from word order alone.
 
-And a network of ours? The next one on this page has read Shakespeare, letter by letter.
-Give it a verse that it has not seen. The first letter of a word costs it 2.67 nats on
-average, and each later one 0.74:
+Is this true of a network of ours? The one that you can [try below](#try-it) has read
+Shakespeare, letter by letter. Give it a verse that it has not seen. The first letter of
+a word costs it 2.67 nats on average, and each later one 0.74:
 
 ![The loss of each letter of a verse. The first letters of words stand
 out.](figure:trained.surprise_of_elman)
 
-The same network, two layers of 256 units, was trained for a little more than two
+This network has two layers of 256 units and was trained for a little more than two
 minutes of one CPU core. It writes like this:
 
 > You not dies thee. But a hate.' If is the queen, I have not leave thee, and we should
