@@ -1,12 +1,13 @@
 """What a trained model looks at, and how surprised it is."""
 
+from html import escape
 from pathlib import Path
 
 import torch
 
 from labml_nn.attention_maps import attention_maps
 from labml_nn.experiments.checkpoint import load_run
-from pylit.figures.draw import LINE, WIDTH, Figure, Panel, Table, element, heat_map, line, text
+from pylit.figures.draw import LINE, WIDTH, Figure, Panel, Table, element, heat_map, line
 
 RESULTS = Path(__file__).parents[1] / "results"
 #: From the validation split: no model has seen it.
@@ -106,15 +107,18 @@ def _split(said, costs):
 def _bars(letters, costs, most):
     """Bars over letters; the taller, the more surprising."""
     step, high = WIDTH / len(letters), 70.0
-    parts = []
-    for i, (letter, cost) in enumerate(zip(letters, costs, strict=True)):
+    bars = {True: "", False: ""}
+    for i, cost in enumerate(costs):
+        is_first = not i or letters[i - 1] == " "
         tall = cost / most * high
-        x = i * step
-        tone = "f t1" if not i or letters[i - 1] == " " else "f t0"
-        parts.append(element("rect", tone, x=x + 1, y=4 + high - tall, width=step - 2, height=tall))
-        parts.append(text(x + step / 2, high + LINE + 4, letter, "middle"))
-    parts.append(line(0, high + 4, WIDTH, high + 4, "g"))
-    return Panel(WIDTH, high + LINE + 10, tuple(parts))
+        bars[is_first] += f"M{i * step + 1:.5g} {high + 4:g}v{-tall:.5g}h{step - 2:.5g}v{tall:.5g}z"
+    at = " ".join(f"{(i + 0.5) * step:.5g}" for i in range(len(letters)))
+    parts = (
+        *(element("path", f"f t{int(is_first)}", d=d) for is_first, d in bars.items()),
+        element("text", "", escape(letters), x=at, y=high + LINE + 4, text_anchor="middle"),
+        line(0, high + 4, WIDTH, high + 4, "g"),
+    )
+    return Panel(WIDTH, high + LINE + 10, parts)
 
 
 def _trained(name="autoregressive"):

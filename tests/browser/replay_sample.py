@@ -128,11 +128,9 @@ def write_sample(site: Path, folder: Path) -> Sample:
     page = folder / MHA
     page.parent.mkdir(parents=True)
     html = re.sub(
-        r'<button[^>]* class="replay-start".*?</button>', "", (site / MHA).read_text("utf-8")
+        r'<button[^>]* class="js replay-start".*?</button>', "", (site / MHA).read_text("utf-8")
     )
-    button = (
-        '<button type="button" class="replay-start" data-replay="sample.js" hidden>Replay</button>'
-    )
+    button = '<button type="button" class="js replay-start" data-replay="sample.js">Replay</button>'
     page.write_text(
         html.replace('</header>\n<div class="s', f'{button}</header>\n<div class="s', 1), "utf-8"
     )

@@ -185,7 +185,7 @@ def test_everything_by_keyboard(sample: Sample, play: Callable[..., Visit]):
     expect(slider).to_have_value("4")
     keys.press("Escape")
     expect(page.locator("#replay")).to_be_hidden()
-    assert page.evaluate("document.activeElement.className") == "replay-start"
+    assert page.evaluate("document.activeElement.matches('.replay-start')")
     assert page.locator(".n.now, [aria-current=step].n").count() == 0
 
 

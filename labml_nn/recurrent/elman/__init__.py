@@ -47,7 +47,7 @@ That is the point. The second *l* of *hello* meets a state that has already seen
 here a letter. Numbers such as h = 1, e = 2, l = 3 would claim that *e* lies between the
 other two. Instead we use a vector with one component for each token of the vocabulary.
 The component of our token is 1, and all others are 0. In this **one-hot** vector for
-the vocabulary h, e, l, o, the letter *l* is $(0, 0, 1, 0)$, and the product $W x_t$
+the vocabulary h, e, l, o, the letter *l* is (0, 0, 1, 0), and the product $W x_t$
 simply picks the third column of $W$. So you may think of $W$ as a table with one column
 for each letter.
 
