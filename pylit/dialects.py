@@ -352,7 +352,8 @@ def _directive(state: StateBlock, line: int, stop: int, found: re.Match[str]) ->
     if name in _VERSIONS or name == "deprecated":
         version, *more = words.split(None, 1) or [""]
         # The text may follow the version.
-        body = (line, stop, start + words.index(more[0])) if more else (first, stop)
+        behind = start + len(words) - sum(map(len, more))
+        body = (line, stop, behind) if more else (first, stop)
     if name in _VERSIONS:
         term = f"{_VERSIONS[name]} in version {version}"
         _show(state, [_Item(kind=term, line=line, body=body)])
