@@ -13,8 +13,10 @@ from shown_programs import blocks, is_program
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "labml_nn").rglob("*.py"))
 
-#: The five lessons.
+#: The five lessons, and those about memory.
 LESSONS = {
+    "labml_nn/lstm/__init__.py",
+    "labml_nn/lstm/gru.py",
     "labml_nn/recurrent/elman/__init__.py",
     *(f"labml_nn/transformers/{name}.py" for name in ("mha", "positional_encoding", "models")),
     "labml_nn/transformers/feedback/__init__.py",

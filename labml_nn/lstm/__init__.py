@@ -544,6 +544,8 @@ class LSTMLanguageModel(LanguageModel[LSTMState]):
 # small operations of a step can be fused. `torch.nn.LSTM` does both, and so does
 # [our kernel](../kernels/lstm.py), which calls the same operation of PyTorch with the
 # weights of this page.
+#
+# The [GRU](gru.py) does with three sums and one state, but it cannot count.
 
 # ## Common mistakes
 #

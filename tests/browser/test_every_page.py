@@ -37,6 +37,7 @@ MEASURES = """() => [
 LESSONS = {
     f"labml_nn/{name}.html"
     for name in (
+        "lstm/index",
         "recurrent/elman/index",
         "transformers/feedback/index",
         "transformers/mha",

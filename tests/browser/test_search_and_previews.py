@@ -24,6 +24,8 @@ labml_nn/transformers/models.html#TransformerLayer: TransformerLayer
 labml_nn/recurrent/elman/index.html: elman, elmann, rnn, recurrent neural network, hidden state
 labml_nn/recurrent/elman/bptt.html: bptt, backpropagation through time, backpropogation
 labml_nn/recurrent/elman/bptt.html: vanishing gradients
+labml_nn/lstm/index.html: lstm, long short-term memory, forget gate, cell state
+labml_nn/lstm/gru.html: gru, gated recurrent unit, update gate
 labml_nn/transformers/feedback/index.html: feedback, feedback transformer, fedback transformer
 labml_nn/transformers/feedback/index.html#FeedbackAttention: FeedbackAttention, feedback attention
 labml_nn/transformers/autoregressive.html: gpt, decoder only

@@ -145,6 +145,14 @@ MODELS = {
         {"input_size": 12, "hidden_size": 7, "n_layers": 2},
         {"input_size": SIZE, "hidden_size": SIZE, "n_layers": SIZE, "dropout_prob": PROBABILITY},
     ),
+    "lstm.gru.GRUCell": (
+        {"input_size": 12, "hidden_size": 7},
+        {"input_size": SIZE, "hidden_size": SIZE},
+    ),
+    "lstm.gru.GRU": (
+        {"input_size": 12, "hidden_size": 7, "n_layers": 2},
+        {"input_size": SIZE, "hidden_size": SIZE, "n_layers": SIZE, "dropout_prob": PROBABILITY},
+    ),
     "lstm.LSTMConfig": (
         {"n_vocab": 19},
         {"d_model": SIZE, "d_hidden": SIZE, "n_layers": SIZE, "dropout_prob": PROBABILITY}

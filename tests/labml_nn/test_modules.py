@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from labml_nn.lstm import LSTM
+from labml_nn.lstm.gru import GRU
 from labml_nn.recurrent.elman import Elman
 from labml_nn.transformers import feedback, models, modern
 from labml_nn.transformers.feed_forward import FeedForward
@@ -95,6 +96,7 @@ MODULES: dict[str, tuple[Callable[[], nn.Module], Call]] = {
     "feedback, shared": (partial(feedback_transformer, True), lambda m, x, y: m(x)),
     "elman": (partial(Elman, C, 7, 2), lambda m, x, y: m(x)[0]),
     "lstm": (partial(LSTM, C, 7, 2), lambda m, x, y: m(x)[0]),
+    "gru": (partial(GRU, C, 7, 2), lambda m, x, y: m(x)[0]),
     "lstm, normalised": (partial(LSTM, C, 7, 2, layer_norm=True), lambda m, x, y: m(x)[0]),
 }
 

@@ -19,6 +19,7 @@ EXPECTED = {
     "positional encoding": (0.9, 1),
     "elman": (0.9, 2),
     "lstm": (0.9, 2),
+    "gru": (0.9, 2),
     "feedback": (0.75, 3),
     "encoder-decoder": (0.0, 5),
 }
@@ -29,6 +30,7 @@ def lessons() -> dict[str, tuple[Callable[[], object], type]]:
     import torch
 
     from labml_nn.lstm import LSTM
+    from labml_nn.lstm.gru import GRU
     from labml_nn.recurrent.elman import Elman
     from labml_nn.transformers import feedback, models
     from labml_nn.transformers.feed_forward import FeedForward
@@ -38,7 +40,7 @@ def lessons() -> dict[str, tuple[Callable[[], object], type]]:
 
     x = torch.randn(7, 2, 12)
     attention, elman = MultiHeadAttention(3, 12), Elman(12, 10, 2, 0.1)
-    lstm = LSTM(12, 10, 2, dropout_prob=0.1)
+    lstm, gru = (kind(12, 10, 2, dropout_prob=0.1) for kind in (LSTM, GRU))
     encoding = PositionalEncoding(12, 0.1)
     layer = feedback.FeedbackTransformerLayer(
         d_model=12,
@@ -74,6 +76,7 @@ def lessons() -> dict[str, tuple[Callable[[], object], type]]:
         "positional encoding": (lambda: encoding(x), PositionalEncoding),
         "elman": (lambda: elman(x), Elman),
         "lstm": (lambda: lstm(x), LSTM),
+        "gru": (lambda: gru(x), GRU),
         "feedback": (lambda: kv(x), type(kv)),
         "encoder-decoder": (
             lambda: translator(src, tgt, src_mask, subsequent_mask(5)),

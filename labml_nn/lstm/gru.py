@@ -1,0 +1,385 @@
+r"""
+---
+title: GRU (gated recurrent unit)
+summary: >
+  The simpler sister of the LSTM: one state instead of two, and two gates instead of
+  three. What is kept and what is replaced add up to one.
+paper: https://arxiv.org/abs/1406.1078
+---
+
+The [LSTM](__init__.py) has three gates and two states. Do we need all of them? Often a
+network has only one choice to make. It keeps what it knows, or it replaces it by
+something new. One gate is enough for that.
+
+Take a line of text with quotation marks, such as `a "b" c`. Are we inside a quotation?
+At a letter the answer stays as it was. At a quotation mark it changes into its
+opposite. And at the end of a line we start anew, outside. Let a single number be the
+answer, 1 for inside and −1 for outside.
+
+**Why is this hard for an Elman unit?** Its state is $h_t = \tanh(W x_t + U h_{t-1})$.
+At a letter the state should stay, so $U$ must be positive. At a quotation mark it
+should change its sign, so $U$ must be negative. But $U$ is the same at every step. A
+token can add something to the sum, and it cannot turn $U$ around. For that we need
+gates, which multiply.
+
+**Keep or replace.** The **update gate** $z_t$ is a number from 0 to 1, computed from
+the token and from the state. So is $1 - z_t$. One multiplies the old state, and the
+other one the candidate $g_t$:
+
+$$h_t = z_t \, h_{t-1} + (1 - z_t) \, g_t$$
+
+At $z_t = 1$ everything stays, and at $z_t = 0$ everything is replaced. An LSTM would
+have two gates here, the forget gate in place of $z_t$ and the input gate in place of
+$1 - z_t$. There is no output gate either. So the state that we keep is also the one
+that we show.
+
+**What is the candidate?** A tanh of a sum again, from the token and from the old state.
+But sometimes the old state should play no part. For example, at the end of a line we
+want −1, whatever was before. So a second gate, the **reset gate** $r_t$, multiplies
+what the old state contributes:
+
+$$g_t = \tanh(W x_t + r_t \, U h_{t-1})$$
+
+![A cell of a GRU. The upper line leads from the old state to the new one, h′. The
+update gate z multiplies the old state, and 1 − z the candidate g. The reset gate r
+multiplies what the old state contributes to the candidate.](figure:lstm.gru)
+
+## A line by hand
+
+There are three kinds of tokens: letters, quotation marks and the end of the line. The
+gates depend on the token alone, as on the page of the LSTM. We choose their sums by
+hand, and $U = -10$ for the candidate. A sum of 10 opens a gate, and a sum of −10 closes
+it.
+
+| sum for | letter | quotation mark | end of line |
+|:--|--:|--:|--:|
+| update gate | 10 | −10 | −10 |
+| reset gate | −10 | 10 | −10 |
+| candidate, $W x_t$ | 0 | 0 | −10 |
+
+Let us read the end of a line, `⏎`, and then `a"b"c"`. The last quotation mark is never
+closed.
+
+| read | ⏎ | a | " | b | " | c | " | ⏎ |
+|:--|--:|--:|--:|--:|--:|--:|--:|--:|
+| update gate $z_t$ | 0 | 1 | 0 | 1 | 0 | 1 | 0 | 0 |
+| reset gate $r_t$ | 0 | 0 | 1 | 0 | 1 | 0 | 1 | 0 |
+| candidate $g_t$ | −1 | 0 | 1 | 0 | −1 | 0 | 1 | −1 |
+| state $h_t$ | −1 | −1 | 1 | 1 | −1 | −1 | 1 | −1 |
+
+(All numbers are rounded.) You can check each column with the two formulas. Look at the
+first two quotation marks. The token is the same, and so are the gates. But the
+candidate is $\tanh(-10 \, h_{t-1})$, so it has the opposite sign of the state. At the
+ends of lines the reset gate is closed. There the candidate is −1, whether we were
+inside or not.
+
+**In one formula.** A layer has $N$ such cells, and $z_t$, $r_t$, $g_t$ and $h_t$ are
+vectors with one number for each. ($\odot$ multiplies two vectors number by number.)
+
+\begin{align}
+r_t &= \sigma(W_r x_t + U_r h_{t-1} + b_r) \\
+z_t &= \sigma(W_z x_t + U_z h_{t-1} + b_z) \\
+g_t &= \tanh(W_g x_t + b_g + r_t \odot (U_g h_{t-1} + d)) \\
+h_t &= z_t \odot h_{t-1} + (1 - z_t) \odot g_t
+\end{align}
+
+The reset gate multiplies the *product* with $U_g$ and its bias $d$. PyTorch computes it
+so, too. In the paper ([@cho2014learning, §2.3]) it multiplies the state *before* the
+product, $U_g (r_t \odot h_{t-1})$. You can train both, but the weights of one do not
+fit the other.
+
+**What it gains, and what it costs.** We compute three sums where the LSTM has four, and
+keep one vector where it has two. [The gradient](__init__.py#the-gradient) comes back
+through open update gates as it does through open forget gates. But a GRU cannot count
+as an LSTM does. Its new state always lies between the old one and the candidate, so it
+never leaves the range from −1 to 1. An LSTM only adds, and its cell state may be 7.
+
+<details><summary>Symbols, their code and shapes</summary>
+
+In the shapes, T is the number of steps and B that of sequences side by side. An input
+has C features, a layer N cells, and there are L layers.
+
+| Symbol | Code | Shape | Meaning |
+|:--|:--|:--|:--|
+| $x_t$ | `x` | `[B, C]` | input of a step; of all steps `[T, B, C]` |
+| $h_t$ | `h` | `[B, N]` | hidden state |
+| $r_t$, $z_t$ | `r`, `z` | `[B, N]` | reset gate, update gate |
+| $g_t$ | `g` | `[B, N]` | candidate, the state that may replace the old one |
+| $W$ | `input_lin.weight` | `[3N, C]` | input weights, in the order $r, z, g$ |
+| $b$ | `input_lin.bias` | `[3N]` | their biases |
+| $U$ | `hidden_lin.weight` | `[3N, N]` | recurrent weights |
+| $d$ | `hidden_lin.bias` | `[3N]` | bias inside the reset gate's product |
+| | `state` | `[L, B, N]` | hidden states of all layers |
+
+</details>
+"""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from labml_nn.checks import check_probability, check_sequence, check_sizes
+
+__all__ = ["GRU", "GRUCell"]
+
+
+class GRUCell(nn.Module):
+    r"""
+    ## One step
+
+    This is one column of the table above. For example, the third quotation mark meets
+    the state −1, and leaves 1.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int) -> None:
+        """
+        * `input_size`: features of an input, $C$ (3 in the example)
+        * `hidden_size`: cells, $N$ (1 in the example)
+        """
+        super().__init__()
+        check_sizes(input_size=input_size, hidden_size=hidden_size)
+
+        # One product computes what the state contributes to all three sums, and another
+        # one what the input does. Both have a bias. For the gates only the sum of the
+        # two matters. But in the candidate the reset gate stands between them.
+        self.hidden_lin = nn.Linear(hidden_size, 3 * hidden_size)
+        self.input_lin = nn.Linear(input_size, 3 * hidden_size)
+
+        # A new network should remember, so the update gates begin at about
+        # $\sigma(1) = 0.73$, like the [forget gates](__init__.py#one-step) of an LSTM.
+        with torch.no_grad():
+            self.hidden_lin.bias[hidden_size : 2 * hidden_size] = 1.0
+
+    def forward(
+        self, x: Float[Tensor, "B _"], h: Float[Tensor, "B N"]
+    ) -> Float[Tensor, "B N"]:
+        """Takes $x_t$ and $h_{t-1}$, and returns $h_t$."""
+        # Three parts of the input, and three of the state. We do not add them yet,
+        # because the reset gate acts on one of them alone.
+        x_r, x_z, x_g = self.input_lin(x).chunk(3, dim=-1)
+        h_r, h_z, h_g = self.hidden_lin(h).chunk(3, dim=-1)
+
+        # The two gates are sigmoids, from 0 to 1. In our example they are 1 and 0 at a
+        # quotation mark.
+        r, z = torch.sigmoid(x_r + h_r), torch.sigmoid(x_z + h_z)
+
+        # Where the reset gate is closed, the candidate depends on the input alone. The
+        # tanh keeps it between −1 and 1.
+        g = torch.tanh(x_g + r * h_g)
+
+        # This line is the GRU. The two shares add up to 1, so the new state lies
+        # between the old one and the candidate. To store something new, a cell must
+        # forget as much of the old.
+        return z * h + (1 - z) * g
+
+
+class GRU(nn.Module):
+    r"""
+    ## All steps, and several layers
+
+    The cell runs over the steps of a sequence. With several layers, the hidden states
+    of one are the inputs of the next.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        n_layers: int,
+        *,
+        dropout_prob: float = 0.0,
+    ) -> None:
+        """
+        * `input_size`: features of an input, $C$
+        * `hidden_size`: cells of each layer, $N$
+        * `n_layers`: layers, $L$
+        * `dropout_prob`: probability that a value between two layers is dropped, in
+          training
+        """
+        super().__init__()
+        check_sizes(input_size=input_size, hidden_size=hidden_size, n_layers=n_layers)
+        check_probability(dropout_prob=dropout_prob)
+        self.hidden_size, self.n_layers = hidden_size, n_layers
+
+        # Only the first layer reads inputs of width $C$. The others read hidden states.
+        self.cells = nn.ModuleList(
+            GRUCell(hidden_size if i else input_size, hidden_size)
+            for i in range(n_layers)
+        )
+        self.dropout = nn.Dropout(dropout_prob)
+
+    def initial(self, x: Float[Tensor, "T B _"]) -> Float[Tensor, "L B N"]:
+        """The state before the first step is zero."""
+        return x.new_zeros(self.n_layers, x.shape[1], self.hidden_size)
+
+    def forward(
+        self,
+        x: Float[Tensor, "T B _"],
+        state: Float[Tensor, "L B N"] | None = None,
+        mask: Bool[Tensor, "T B"] | None = None,
+    ) -> tuple[Float[Tensor, "T B N"], Float[Tensor, "L B N"]]:
+        r"""
+        * `x`: the inputs, `[T, B, C]`
+        * `state`: the hidden states of all layers before them, `[L, B, N]`; `None` is
+          zero
+        * `mask`: `True` for tokens and `False` for padding, `[T, B]`
+
+        Returns the hidden states of the last layer at all steps, `[T, B, N]`, and those
+        of all layers after the last step. Both are attached to the graph: detach the
+        state before you pass it to the next chunk.
+        """
+        check_sequence(x, state, self.hidden_size, self.n_layers)
+        state = self.initial(x) if state is None else state
+
+        last: list[Tensor] = []
+        for i, cell in enumerate(self.cells):
+            if i:
+                x = self.dropout(x)
+
+            # A layer reads the whole sequence before the next one begins.
+            h, shown = state[i], []
+            for t, x_t in enumerate(x):
+                new_h = cell(x_t, h)
+
+                # At padding the state is kept.
+                if mask is not None:
+                    new_h = torch.where(mask[t, :, None], new_h, h.to(new_h))
+                h = new_h
+                shown.append(h)
+            x = torch.stack(shown)
+            last.append(h)
+        return x, torch.stack(last)
+
+
+# ## Cost
+#
+# A layer has $3 N (C + N + 2)$ parameters, and a step costs $3 N (C + N)$
+# multiplications, three quarters of those of an LSTM with as many cells. Generation
+# stores the $L N$ numbers of the state. `torch.nn.GRU` computes the same values with
+# fused operations, and is faster. [Exercise 1](#exercises) converts one.
+
+# ## Common mistakes
+#
+# * **The gates are in another order**: nothing raises an error if you load weights in
+#   the order $z, r, g$. Here and in PyTorch it is $r, z, g$.
+# * **$z$ is turned around**: some texts and libraries write $1 - z_t$ for our $z_t$.
+#   There an open update gate replaces the state. Compare the last equation.
+# * **The reset gate is in another position**: weights that were trained with
+#   $U_g (r_t \odot h_{t-1})$ give wrong states here, and no error.
+# * **The two biases are added**: this is right for both gates, and wrong for the
+#   candidate.
+
+# ## Differences from the paper
+#
+# <details><summary>Reset gate, biases, encoder and decoder</summary>
+#
+# * **Reset gate.** Cho et al. ([-@cho2014learning]) apply it before the recurrent
+#   product, as said above. Here all products of a state are one, as it need not wait
+#   for the gate.
+# * **Biases.** The equations of the paper show none. We have those of PyTorch.
+# * **Use.** In the paper two such networks form an encoder and a decoder for
+#   translation. Here a layer reads any sequence.
+# * **Start.** The bias of 1 that opens new update gates is ours.
+#
+# </details>
+
+# ## Exercises
+#
+# **1.** Write a function that converts a `torch.nn.GRU`.
+#
+# <details><summary>Answer</summary>
+#
+# The order of the gates is the same, and both have two biases. So we copy.
+#
+# ```python
+# import torch
+# from torch import nn
+# from labml_nn.lstm.gru import GRU
+#
+# def from_torch_gru(theirs):
+#     sizes = theirs.input_size, theirs.hidden_size, theirs.num_layers
+#     ours, weights = GRU(*sizes, dropout_prob=theirs.dropout), theirs.state_dict()
+#     with torch.no_grad():
+#         for i, cell in enumerate(ours.cells):
+#             cell.input_lin.weight.copy_(weights[f"weight_ih_l{i}"])
+#             cell.input_lin.bias.copy_(weights[f"bias_ih_l{i}"])
+#             cell.hidden_lin.weight.copy_(weights[f"weight_hh_l{i}"])
+#             cell.hidden_lin.bias.copy_(weights[f"bias_hh_l{i}"])
+#     return ours
+#
+# theirs, x = nn.GRU(4, 6, num_layers=2), torch.randn(9, 3, 4)
+# torch.testing.assert_close(from_torch_gru(theirs)(x), theirs(x))
+# ```
+#
+# </details>
+#
+# **2.** Build the cell of the table. Is a quotation open at the end of `"a" or "b`? And
+# what happens if no line has ended before the text?
+#
+# <details><summary>Answer</summary>
+#
+# It is open. Without a `⏎` before the text the state begins at 0, and stays there,
+# because the opposite of 0 is 0.
+#
+# ```python
+# import torch
+# from labml_nn.lstm.gru import GRU
+#
+# gru = GRU(3, 1, 1)
+# cell = gru.cells[0]
+# with torch.no_grad():
+#     cell.input_lin.weight.copy_(
+#         torch.tensor([[-10, 10, -10], [10, -10, -10], [0, 0, -10]])  # r, z, g
+#     )
+#     cell.hidden_lin.weight.copy_(torch.tensor([[0], [0], [-10]]))
+#     cell.input_lin.bias.zero_()
+#     cell.hidden_lin.bias.zero_()
+#
+# def is_open(text):
+#     kinds = {'"': 1, "\n": 2}
+#     tokens = torch.tensor([[kinds.get(one, 0)] for one in text])
+#     one_hot = torch.nn.functional.one_hot(tokens, 3).float()  # [T, 1, 3]
+#     return gru(one_hot)[1].item()
+#
+# for text in ('\n"a" or "b', '\n"a" or "b"', '"a" or "b'):
+#     print(repr(text), f"{is_open(text):.2f}")
+# assert is_open('\n"a" or "b') > 0.99 and is_open('\n"a" or "b"') < -0.99
+# assert is_open('"a" or "b') == 0
+# ```
+#
+# </details>
+#
+# **3.** Write the cell of the paper, where the reset gate multiplies the state before
+# the product. With the same weights, for which $N$ does it compute the same as ours?
+#
+# <details><summary>Answer</summary>
+#
+# For $N = 1$, because numbers can be multiplied in any order. With more cells our $r_t$
+# scales the rows of $U_g$, and the paper's scales its columns. Note that the product
+# with $U_g$ now has to wait for the gate.
+#
+# ```python
+# import torch
+# from torch.nn import functional as F
+# from labml_nn.lstm.gru import GRUCell
+#
+# class CellOf2014(GRUCell):
+#     def forward(self, x, h):
+#         x_r, x_z, x_g = self.input_lin(x).chunk(3, dim=-1)
+#         h_r, h_z, _ = self.hidden_lin(h).chunk(3, dim=-1)
+#         r, z = torch.sigmoid(x_r + h_r), torch.sigmoid(x_z + h_z)
+#         g = torch.tanh(x_g + F.linear(r * h, self.hidden_lin.weight.chunk(3)[2]))
+#         return z * h + (1 - z) * g
+#
+# for n in (1, 5):
+#     ours, paper = GRUCell(4, n), CellOf2014(4, n)
+#     with torch.no_grad():
+#         ours.hidden_lin.bias.zero_()
+#         paper.load_state_dict(ours.state_dict())
+#         x, h = torch.randn(3, 4), torch.randn(3, n)
+#         difference = (ours(x, h) - paper(x, h)).abs().max().item()
+#     print(n, f"{difference:.3f}")
+#     assert (difference < 1e-6) == (n == 1)
+# ```
+#
+# </details>
