@@ -9,8 +9,9 @@ import os
 import signal
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import Future, ProcessPoolExecutor
 from itertools import chain, islice
 from multiprocessing import connection
 from typing import Any, TypeVar
@@ -20,8 +21,8 @@ Result = TypeVar("Result")
 
 #: Fewer items than this are done before other processes would have started.
 FEW = 6
-#: Items of each process that are on their way: enough that none waits for another.
-_AHEAD = 8
+#: Items of each process that are on their way: enough that none waits for a long one.
+_AHEAD = 16
 
 
 def cores() -> int:
@@ -29,39 +30,35 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
-def run(
-    work: Callable[[Item], Result], items: Iterable[Item], jobs: int
-) -> Iterator[tuple[int, Result]]:
-    """Call `work` with every item, in `jobs` processes.
+def run(work: Callable[[Item], Result], items: Iterable[Item], jobs: int) -> Iterator[Result]:
+    """The results of `work` for every item, in order, made in `jobs` processes.
 
-    Results come as they are ready, each with the index of its item; items are taken a few at a
-    time, so that neither pile up. `work` and the items cross between processes, so they can be
-    pickled. Leaving early, by Ctrl-C too, ends the processes.
+    Items are taken a few at a time, so that neither they nor results pile up. `work` and the items
+    cross between processes, so they can be pickled. Leaving early, by Ctrl-C too, ends the
+    processes.
     """
     items = iter(items)
     first = list(islice(items, FEW))
-    numbered = enumerate(chain(first, items))
     if jobs <= 1 or len(first) < FEW:
-        yield from ((index, work(item)) for index, item in numbered)
+        yield from map(work, chain(first, items))
         return
     # In a fork, a lock that another thread held would stay held for ever.
     lone = sys.platform == "linux" and threading.active_count() == 1
     context = multiprocessing.get_context("fork" if lone else "spawn")
     executor = ProcessPoolExecutor(jobs, context, initializer=_start, initargs=(work,))
-    futures: dict[Future[Result], int] = {}
+    futures: deque[Future[Result]] = deque()
     try:
-        while True:
-            some = list(islice(numbered, _AHEAD * jobs - len(futures)))
+        for item in chain(first, items):
             # Ctrl-C waits while processes start: what is raised in the hooks of a fork is lost.
             old = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             try:
-                futures |= {executor.submit(_call, item): index for index, item in some}
+                futures.append(executor.submit(_call, item))
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, old)
-            if not futures:
-                break
-            for future in wait(futures, return_when=FIRST_COMPLETED).done:
-                yield futures.pop(future), future.result()
+            if len(futures) == _AHEAD * jobs:
+                yield futures.popleft().result()
+        while futures:
+            yield futures.popleft().result()
     except BaseException:
         for child in multiprocessing.active_children():
             child.terminate()

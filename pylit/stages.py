@@ -93,22 +93,18 @@ def _stage(
     take: Callable[[Made], Value],
 ) -> list[Value]:
     """The value of each item: loaded from the cache, or made in another process and taken here."""
-    values: dict[int, Value] = {}
-    missing: list[int] = []
+    values: list[Value | None] = []
 
     def unknown() -> Iterator[Item]:
-        for number, item in enumerate(items):
-            if (value := load(item)) is None:
-                missing.append(number)
+        for item in items:
+            values.append(load(item))
+            if values[-1] is None:
                 yield item
-            else:
-                values[number] = value
 
     # A server has threads and cannot fork; one edit needs no other processes.
     jobs = 1 if site.options.serving else site.options.jobs
-    for turn, made in progress(title, run(make, unknown(), jobs)):
-        values[missing[turn]] = take(made)
-    return [values[number] for number in range(len(values))]
+    made = iter([take(one) for one in progress(title, run(make, unknown(), jobs))])
+    return [next(made) if value is None else value for value in values]
 
 
 def _key(generator: str, source: SourceFile) -> str:

@@ -19,11 +19,11 @@ class Power:
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 5])
-def test_every_item_is_worked_on_once(jobs: int) -> None:
+def test_every_item_has_its_result_in_order(jobs: int) -> None:
     items = list(range(2 * FEW))
-    results = dict(run(Power(3), items, jobs))
-    assert {index: value for index, (value, _) in results.items()} == {n: n**3 for n in items}
-    processes = {process for _, process in results.values()}
+    results = list(run(Power(3), items, jobs))
+    assert [value for value, _ in results] == [n**3 for n in items]
+    processes = {process for _, process in results}
     assert (os.getpid() in processes) == (jobs == 1)
 
 
