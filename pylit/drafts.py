@@ -76,7 +76,7 @@ class Drafter:
             if len(self._known) > MAX_ANSWERS:
                 self._known.clear()
             found = self._index.lookup(dotted)
-            self._known[dotted] = found and _bare(found), _fingerprint(found) if found else ""
+            self._known[dotted] = found and bare(found), _fingerprint(found) if found else ""
         return self._known[dotted]
 
     def is_current(self, draft: Draft) -> bool:
@@ -97,13 +97,16 @@ class Drafter:
         return replace(draft, answers=answers, stamp=stamp)
 
 
-def _bare(target: Target) -> Target:
-    """What a link needs of a target: a name and an address.
+def bare(target: Target) -> Target:
+    """What links and relations need of a target.
 
     The line, the signature and the summary of a definition are for previews, which are a file of
     their own: without them, an edit to a docstring does not touch the pages that link to it.
     """
-    return replace(target, definition=replace(target.definition, line=0, signature="", summary=""))
+    definition = target.definition
+    # Relations leave out what returns nothing.
+    signature = "-> None" if definition.signature.endswith("-> None") else ""
+    return replace(target, definition=replace(definition, line=0, signature=signature, summary=""))
 
 
 def _fingerprint(target: Target) -> str:

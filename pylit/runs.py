@@ -30,6 +30,7 @@ from typing import Any, ClassVar, Self
 from pylit.cache import Cache, digest
 from pylit.diagnostics import Diagnostic, Report, Severity
 from pylit.model import Module
+from pylit.scopes import definitions, origin
 
 #: The limits of one run: of CPU time, and bytes of memory.
 SECONDS, MEMORY = 5.0, 2**30
@@ -168,7 +169,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class Code:
     """What runs of a source depend on."""
 
     #: The lines of its statements and expressions.
@@ -233,7 +234,7 @@ class Runs:
         self._worker, self._edited = worker, edited
         self._environment: Mapping[str, str] = {}
         self._faults = Report()
-        self._codes: dict[str, Source] = {}
+        self._codes: dict[str, Code] = {}
         self._states: dict[tuple[str, str], str] = {}
         self._runs: list[Run] = []
         self._libraries: set[str] = set()
@@ -354,23 +355,23 @@ class Runs:
         key = digest(self._generator, *versions(), task.key, given)
         return f"{self.program} {task.file} {task.function}", key
 
-    def code(self, name: str) -> Source:
+    def code(self, name: str) -> Code:
         """What runs of a module depend on."""
         if name not in self._codes:
             module = self._modules[name]
             package = name if module.is_package else name.rpartition(".")[0]
-            self._codes[name] = self._source(f"module {name}", module.text, package)
+            self._codes[name] = self._code(f"module {name}", module.text, package)
         return self._codes[name]
 
-    def _source(self, name: str, text: str, package: str = "") -> Source:
+    def _code(self, name: str, text: str, package: str = "") -> Code:
         key = digest(self._generator, text, package)
-        found = self._cache.get(f"code of {name}", key, partial(read_source, text, package))
+        found = self._cache.get(f"code of {name}", key, partial(read_code, text, package))
         known = (n for n in found.imports if n in self._modules or _library(n))
         return replace(found, imports=tuple(known))
 
     def _closure(self, task: Task, text: str) -> tuple[Mapping[str, str], set[str]]:
         """Digests of what runs when a file and its module are imported; libraries among that."""
-        own = self._source(str(task.file), text)
+        own = self._code(str(task.file), text)
         found, todo = set[str](), [*with_parents([task.owner]), *own.imports]
         while todo:
             if (name := todo.pop()) not in found:
@@ -461,7 +462,7 @@ def with_parents(names: Iterable[str]) -> Collection[str]:
     return dict.fromkeys(parent for path in paths for parent in path)
 
 
-def read_source(text: str, package: str = "") -> Source:
+def read_code(text: str, package: str = "") -> Code:
     """What runs of a source depend on; `package` is the one for its relative imports."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
@@ -474,13 +475,17 @@ def read_source(text: str, package: str = "") -> Source:
     ranks = {line: rank for rank, line in enumerate(lines)}
     content = digest(ast.dump(tree), repr([ranks[line] for line in places]))
     parts: dict[str, list[str]] = {}
-    for name, body in _bodies(tree, ""):
-        # Several functions may have one name.
-        parts.setdefault(name, []).extend(map(ast.dump, body))
+    functions = [pair for pair in definitions(tree) if "<locals>" not in pair[0]]
+    for name, function in functions:
+        # What a class contains runs when it is defined.
+        if not isinstance(function, ast.ClassDef):
+            # Several functions may have one name.
+            parts.setdefault(name, []).extend(map(ast.dump, function.body))
+            function.body = []
     parts[""] = [ast.dump(tree)]
     documented = frozenset(n for n, dumps in parts.items() if any(map(_DOCSTRINGS.search, dumps)))
     digests = {name: digest(*dumps) for name, dumps in parts.items()}
-    return Source(lines, content, imports, digests, documented)
+    return Code(lines, content, imports, digests, documented)
 
 
 def _is_note(node: object) -> bool:
@@ -495,18 +500,5 @@ def _imported(tree: ast.AST, package: str) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            above = package.split(".")
-            base = above[: len(above) + 1 - node.level] if node.level else []
-            base += [node.module] if node.module else []
-            yield from (".".join([*base, alias.name]) for alias in node.names)
-
-
-def _bodies(node: ast.AST, scope: str) -> Iterator[tuple[str, list[ast.stmt]]]:
-    """Take the bodies out of functions; what a class contains runs when it is defined."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield scope + child.name, child.body
-            child.body = []
-        else:
-            inner = f"{scope}{child.name}." if isinstance(child, ast.ClassDef) else scope
-            yield from _bodies(child, inner)
+            home = origin(node, package)
+            yield from (f"{home}.{alias.name}" for alias in node.names)

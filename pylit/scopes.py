@@ -10,7 +10,7 @@ import ast
 import re
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal, NamedTuple
@@ -120,11 +120,7 @@ class Scopes:
 
     def origin(self, node: ast.ImportFrom) -> str:
         """Full name of the module that names are imported from; empty when above the top."""
-        if not node.level:
-            return node.module or ""
-        parts = self._package.split(".")
-        package = ".".join(parts[: max(len(parts) - node.level + 1, 0)])
-        return f"{package}.{node.module}" if package and node.module else package
+        return origin(node, self._package)
 
     def _push(self, nodes: Iterable[ast.AST], scope: Scope, binding: Binding = UNKNOWN) -> None:
         """Visit `nodes` next, in order; names that they bind themselves have this `binding`."""
@@ -174,12 +170,12 @@ class Scopes:
 
     def _ImportFrom(self, node: ast.ImportFrom, scope: Scope, _: Binding) -> None:
         self.imports.append(node)
-        origin = self.origin(node)
+        home = self.origin(node)
         for alias in node.names:
             if alias.name == "*":
-                self.stars.append(origin)
+                self.stars.append(home)
             else:
-                known = Binding("import", Value(f"{origin}.{alias.name}")) if origin else UNKNOWN
+                known = Binding("import", Value(f"{home}.{alias.name}")) if home else UNKNOWN
                 scope.bindings[alias.asname or alias.name].append(known)
 
     def _ClassDef(self, node: ast.ClassDef, scope: Scope, _: Binding) -> None:
@@ -250,6 +246,25 @@ def read_scopes(source: SourceFile) -> Scopes:
     except (RecursionError, MemoryError):
         fault = 0, 0, "expressions nested too deeply for Python's parser"
     return Scopes(ast.Module([], []), source, fault)
+
+
+def origin(node: ast.ImportFrom, package: str) -> str:
+    """The module that a module of a package imports names from, as `Scopes.origin`."""
+    if not node.level:
+        return node.module or ""
+    parts = package.split(".")
+    above = ".".join(parts[: max(len(parts) - node.level + 1, 0)])
+    return f"{above}.{node.module}" if above and node.module else above
+
+
+def definitions(node: ast.AST, prefix: str = "") -> Iterator[tuple[str, Definer]]:
+    """The classes and functions in a syntax tree, with their qualified names."""
+    for child in ast.iter_child_nodes(node):
+        inside = prefix
+        if isinstance(child, Definer):
+            yield (name := prefix + child.name), child
+            inside = f"{name}." if isinstance(child, ast.ClassDef) else f"{name}.<locals>."
+        yield from definitions(child, inside)
 
 
 def name_of(node: ast.AST) -> str:

@@ -15,7 +15,7 @@ from pylit.addresses import module_url, prose_url
 from pylit.cache import Cache, digest
 from pylit.cpp import is_cpp
 from pylit.diagnostics import Report
-from pylit.drafts import Drafter, drafter_for, prose_target
+from pylit.drafts import Drafter, bare, drafter_for, prose_target
 from pylit.glossary import term_targets
 from pylit.model import Draft, DraftSection, GeneratedPage, Module, ParsedPage, SourceFile, Target
 from pylit.names import targets
@@ -140,17 +140,8 @@ def _slim_page(parsed: ParsedPage) -> ParsedPage:
     if parsed.source.own:
         return parsed
     module = Module(replace(parsed.source, text=""), {}, (), ())
-    bare = {dotted: _bare(target) for dotted, target in parsed.targets.items()}
-    return replace(parsed, module=module, targets=bare, whole=False)
-
-
-def _bare(target: Target) -> Target:
-    """A target without the contents of its preview."""
-    definition = target.definition
-    # Relations leave out what returns nothing.
-    signature = "-> None" if definition.signature.endswith("-> None") else ""
-    bare = replace(definition, line=0, signature=signature, summary="")
-    return replace(target, definition=bare)
+    targets = {dotted: bare(target) for dotted, target in parsed.targets.items()}
+    return replace(parsed, module=module, targets=targets, whole=False)
 
 
 def _slim(draft: Draft) -> Draft:

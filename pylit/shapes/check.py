@@ -13,18 +13,18 @@ from itertools import product
 
 from pylit.diagnostics import Diagnostic
 from pylit.model import Module, Note
+from pylit.scopes import name_of
 from pylit.shapes.lines import Axes, Traced
-from pylit.shapes.names import Names, distinct_shapes, evaluate, parse, symbols, text_of
 from pylit.shapes.plan import (
     CATEGORIES,
     Function,
     Plan,
     annotation,
     elements,
-    last_name,
     tensor,
     union_members,
 )
+from pylit.shapes.sizes import Namer, distinct_shapes, evaluate, parse, symbols, text_of
 from pylit.shapes.tracer import TensorRecord, Value
 
 #: The axes of one shape; ``[T|1, B]`` is two shapes.
@@ -177,7 +177,7 @@ class Matcher:
             return fits and self.sizes_fit(found[1], value[0].dims)
         if not isinstance(declared, ast.Subscript):
             return True
-        name, parts = last_name(declared.value), elements(declared.slice)
+        name, parts = name_of(declared.value), elements(declared.slice)
         if name in _SEQUENCES and single and value[0].times is not None:
             return self.fits(parts[0], (value[0]._replace(times=None),))
         endless = any(isinstance(p, ast.Constant) and p.value is Ellipsis for p in parts)
@@ -357,6 +357,6 @@ def _possible_dims(record: TensorRecord, name: str) -> list[tuple[int, ...]]:
 
 def _shape_text(ours: Sequence[Value], theirs: Sequence[Value], one: Traced) -> str:
     """Return the shapes of two runs as text."""
-    found = Names(one.runs[0].sizes, one.runs[1].sizes)
+    found = Namer(one.runs[0].sizes, one.runs[1].sizes)
     texts = [text_of([parts]) for parts in distinct_shapes(ours, theirs, found)]
     return " or ".join(f"`{text}`" for text in texts) or "something else"

@@ -11,8 +11,8 @@ from html import escape
 from typing import Any
 
 from pylit.diagnostics import Diagnostic
-from pylit.shapes.names import MORE, NONE_PARTS, Names, Parts, distinct_shapes, named_parts, text_of
 from pylit.shapes.plan import Plan, annotation, annotation_text
+from pylit.shapes.sizes import MORE, NONE_PARTS, Namer, Parts, distinct_shapes, part_texts, text_of
 from pylit.shapes.tracer import Key, TensorRecord, Value
 
 
@@ -139,7 +139,7 @@ def forms_of(traced: Sequence[Traced]) -> Forms:
     forms: dict[Key, list[Parts]] = {}
     for one in traced:
         first, second = one.runs
-        names = Names(first.sizes, second.sizes)
+        names = Namer(first.sizes, second.sizes)
         for key, values in first.values.items():
             found = distinct_shapes(values, second.values.get(key, ()), names)
             known = forms.setdefault(key, [])
@@ -169,7 +169,7 @@ def _entries(entries: list[tuple[str, list[Parts]]]) -> Iterator[tuple[str, str]
     """Names and texts of a chip. The tensors of one value have names of their own: ``.weight``."""
     pairs: list[tuple[str, str]] = []
     for name, found in entries:
-        named = named_parts(found[0]) if len(found) == 1 else []
+        named = part_texts(found[0]) if len(found) == 1 else []
         # The only value of a line needs no name: it is in the line.
         prefix = name if len(entries) > 1 and name != "returns" else ""
         if named and all(path for path, _ in named):

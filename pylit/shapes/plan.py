@@ -9,9 +9,10 @@ import warnings
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from pylit.scopes import FunctionNode, definitions, name_of
+
 #: A name, or a chain of attributes that begins with one: ``("self", "attn")``.
 Path = tuple[str, ...]
-FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,12 @@ def read_plan(text: str) -> Plan:
     with warnings.catch_warnings(action="ignore"):  # An odd escape in a string is no fault here.
         tree = ast.parse(text)
     plan = Plan()
-    _definitions(tree, "", plan)
+    for name, definition in definitions(tree):
+        if isinstance(definition, ast.ClassDef):
+            plan.classes[name] = definition.lineno
+        else:
+            first = min([definition.lineno, *(d.lineno for d in definition.decorator_list)])
+            plan.functions[first] = Function(name, definition)
     for node in ast.walk(tree):
         if isinstance(node, ast.stmt):
             _statement(node, plan)
@@ -72,19 +78,6 @@ def read_plan(text: str) -> Plan:
             names = plan.comprehensions.setdefault(node.lineno, [])
             names += [found for one in node.generators for found in _targets(one.target)]
     return plan
-
-
-def _definitions(node: ast.AST, prefix: str, plan: Plan) -> None:
-    for child in ast.iter_child_nodes(node):
-        inside = prefix
-        if isinstance(child, ast.ClassDef):
-            plan.classes[prefix + child.name] = child.lineno
-            inside = f"{prefix}{child.name}."
-        elif isinstance(child, FunctionNode):
-            first = min([child.lineno, *(d.lineno for d in child.decorator_list)])
-            plan.functions[first] = Function(prefix + child.name, child)
-            inside = f"{prefix}{child.name}.<locals>."
-        _definitions(child, inside, plan)
 
 
 def _statement(node: ast.stmt, plan: Plan) -> None:
@@ -195,7 +188,7 @@ def union_members(node: ast.expr | None) -> list[ast.expr]:
                 return []
         case ast.BinOp(left=left, op=ast.BitOr(), right=right):
             return union_members(left) + union_members(right)
-        case ast.Subscript(slice=inner) if last_name(node.value) in ("Optional", "Union"):
+        case ast.Subscript(slice=inner) if name_of(node.value) in ("Optional", "Union"):
             return [one for part in elements(inner) for one in union_members(part)]
     return [node]
 
@@ -205,16 +198,11 @@ def elements(inner: ast.expr) -> list[ast.expr]:
     return inner.elts if isinstance(inner, ast.Tuple) else [inner]
 
 
-def last_name(node: ast.expr) -> str:
-    """The name behind the last dot."""
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
-
-
 def tensor(node: ast.expr) -> tuple[str, list[str]] | None:
     """The category and the axes of one declared tensor."""
     match node:
         case ast.Subscript(slice=ast.Tuple(elts=[_, ast.Constant(value=str(axes))])):
-            name = last_name(node.value)
+            name = name_of(node.value)
             return (name, axes.split()) if name in CATEGORIES else None
     return None
 

@@ -29,8 +29,8 @@ from typing import Any, NamedTuple
 
 from pylit.diagnostics import Diagnostic, Report
 from pylit.prose import parser
-from pylit.shapes.names import Parts
 from pylit.shapes.plan import Plan, read_plan
+from pylit.shapes.sizes import Parts
 from pylit.shapes.tracer import Key
 
 #: A stop: code, which of the steps with it, and the note.

@@ -21,9 +21,9 @@ from pylit.model import Module
 from pylit.runs import Failure, Runs, Task
 from pylit.shapes.check import check
 from pylit.shapes.lines import Axes, ModuleShapes, Traced, forms_of, module_lines, read_run
-from pylit.shapes.names import MAX_AXES, assign, symbols
 from pylit.shapes.plan import read_plan
 from pylit.shapes.replay import Replay, read_replay, replay_script
+from pylit.shapes.sizes import MAX_AXES, assign, symbols
 
 AXES = "axes.toml"
 _KEYS: Mapping[str, Any] = {

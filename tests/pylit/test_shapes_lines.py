@@ -6,7 +6,7 @@ import pytest
 from shape_tools import AXES, module_of, plain
 from shape_tools import run as run_traces
 
-from pylit.runs import read_source
+from pylit.runs import read_code
 from pylit.shapes.check import check
 from pylit.shapes.lines import module_lines, read_run
 from pylit.shapes.plan import read_plan
@@ -50,7 +50,7 @@ def f(x):
 
 
 def test_lines_that_hold_code():
-    assert read_source(TEXT).lines == (3, 7, 11, 13, 16)
+    assert read_code(TEXT).lines == (3, 7, 11, 13, 16)
 
 
 @pytest.mark.parametrize(
@@ -72,15 +72,15 @@ def test_lines_that_hold_code():
 )
 def test_notes_are_no_code(old: str, new: str, same: bool):
     assert old in TEXT
-    source, edited = read_source(TEXT), read_source(TEXT.replace(old, new))
+    source, edited = read_code(TEXT), read_code(TEXT.replace(old, new))
     assert (edited.content == source.content) is same
     if same:
         assert TEXT.replace(old, new).split("\n")[edited.lines[-1] - 1] == "    return y"
 
 
 def test_what_ran_moves_with_its_lines():
-    edited = read_source("# One more.\n" + TEXT.replace("        # between\n", ""))
-    now = dict(zip(read_source(TEXT).lines, edited.lines, strict=True))
+    edited = read_code("# One more.\n" + TEXT.replace("        # between\n", ""))
+    now = dict(zip(read_code(TEXT).lines, edited.lines, strict=True))
     value = [["", [5], "float32", None]]
     told = {
         "values": [[13, "set", "y", [value]], [11, "set", "x", [value]]],

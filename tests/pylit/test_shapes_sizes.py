@@ -5,13 +5,13 @@ import itertools
 import pytest
 
 from pylit.shapes.lines import Axes
-from pylit.shapes.names import UNKNOWN, Names, assign, distinct_shapes, evaluate
+from pylit.shapes.sizes import UNKNOWN, Namer, assign, distinct_shapes, evaluate
 from pylit.shapes.trace import read_traces
 from pylit.shapes.tracer import NONE, TensorRecord
 
 LETTERS = ["T", "S", "B", "H", "K", "F", "V", "L"]
 SIZES = assign([*LETTERS, "C"], {"C": "H*K"})
-NAMES = Names(*SIZES)
+NAMES = Namer(*SIZES)
 
 
 def shown(text: str) -> str:
@@ -70,7 +70,7 @@ def test_names_of_sizes(size: str, name: str):
 def test_one_run_alone_would_mistake_a_product_for_an_axis():
     """35 is T·B or C by the first run; the second says which."""
     first, second = {"T": 5, "B": 7, "C": 35}, {"T": 7, "B": 11, "C": 13}
-    known = Names(first, second)
+    known = Namer(first, second)
     assert known.name(35, 77) == "T·B"
     assert known.name(35, 13) == "C"
     assert known.name(35, 35) == "35"

@@ -145,7 +145,7 @@ def _evaluator(axes: tuple[str, ...]) -> Callable[..., tuple[int, ...]]:
     return found
 
 
-class Names:
+class Namer:
     """Names for the sizes of two runs."""
 
     def __init__(self, first: Sizes, second: Sizes) -> None:
@@ -195,7 +195,7 @@ Parts = tuple[tuple[str, str, str], ...]
 NONE_PARTS: Parts = (("", "None", ""),)
 
 
-def distinct_shapes(first: Sequence[Value], second: Sequence[Value], names: Names) -> list[Parts]:
+def distinct_shapes(first: Sequence[Value], second: Sequence[Value], names: Namer) -> list[Parts]:
     """Return the different shapes of a value in two runs; consecutive sizes are a range.
 
     A shape that only one of the runs has is left out: two sizes are needed for a name.
@@ -235,7 +235,7 @@ def _parts(kind: Value, texts: Sequence[str]) -> Parts:
     return tuple(parts)
 
 
-def _size_texts(ours: list[Vector], theirs: list[Vector], names: Names) -> list[list[str]]:
+def _size_texts(ours: list[Vector], theirs: list[Vector], names: Namer) -> list[list[str]]:
     """Return the names of vectors of the same length: one by one, or as ranges."""
     shown = [list(map(names.name, *pair)) for pair in zip(ours, theirs, strict=False)][:MOST]
     many = len(shown) < max(len(ours), len(theirs))
@@ -250,7 +250,7 @@ def _size_texts(ours: list[Vector], theirs: list[Vector], names: Names) -> list[
     return [*shown, [MORE] * len(ours[0])] if many else shown
 
 
-def _range(mine: set[int], yours: set[int], names: Names) -> str:
+def _range(mine: set[int], yours: set[int], names: Namer) -> str:
     """Return a size or a range of sizes; empty if the range has gaps."""
     low, high = names.name(min(mine), min(yours)), names.name(max(mine), max(yours))
     if len(mine) == len(yours) == 1:
@@ -262,7 +262,7 @@ def _contiguous(numbers: set[int]) -> bool:
     return max(numbers) - min(numbers) == len(numbers) - 1
 
 
-def named_parts(parts: Parts) -> list[tuple[str, str]]:
+def part_texts(parts: Parts) -> list[tuple[str, str]]:
     """Names, those of alike tensors that follow each other together, and texts."""
     found: list[tuple[str, str]] = []
     for path, shape, dtype in parts:
@@ -283,7 +283,7 @@ def text_of(found: list[Parts]) -> str:
     shared = dtypes.pop() if len(dtypes) == 1 and all(len(parts) == 1 for parts in forms) else ""
     texts = []
     for parts in forms:
-        whole = [f"{name} {text}".strip() for name, text in named_parts(parts)]
+        whole = [f"{name} {text}".strip() for name, text in part_texts(parts)]
         while len(whole) > 1 and len(", ".join(whole)) > LONG:
             whole[-2:] = [MORE]
         texts.append(", ".join(whole).removesuffix(f" {shared}" if shared else ""))
