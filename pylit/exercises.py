@@ -21,15 +21,6 @@ SUMMARY = (
     "and “above” and “this page” mean that page."
 )
 
-#: An exercise in the HTML of a note: its question ends where the next one, a heading or something
-#: folded begins.
-EXERCISE = re.compile(
-    r'<p id="(?P<anchor>exercise-(?P<number>\d+))">'
-    r'(?P<question>(?:(?!<p id="exercise-|<h[2-6] id=|<details>).)*)'
-    r"(?P<hint><details>\s*<summary>Hint</summary>.*?</details>)?\s*"
-    r"(?P<answer><details>\s*<summary>Answer</summary>)?",
-    re.DOTALL,
-)
 _ADDRESS = re.compile(r'(<[^>]* (?:href|src)=")([^"]*)"')
 _TERM = re.compile(r'<a class="x g"[^>]*>(.*?)</a>')
 _ID = re.compile(r' id="[^"]*"')
@@ -56,22 +47,20 @@ def exercises_page(config: SiteConfig, drafts: Sequence[Draft]) -> GeneratedPage
 def _exercises_of(draft: Draft) -> list[NoteHtml]:
     """The exercises of a page as notes of the page of exercises."""
     notes = (note for section in draft.sections for note in section.notes if draft.own)
-    return [
-        _question(draft, note, match) for note in notes for match in EXERCISE.finditer(note.html)
-    ]
+    return [_question(draft, note, *asked) for note in notes for asked in note.exercises]
 
 
-def _question(draft: Draft, note: NoteHtml, exercise: re.Match[str]) -> NoteHtml:
+def _question(draft: Draft, note: NoteHtml, number: str, asked: str, answered: bool) -> NoteHtml:
     def moved(match: re.Match[str]) -> str:
         return f'{match[1]}{relative(EXERCISES, urljoin(draft.url, match[2]))}"'
 
-    word = "Answer" if exercise["answer"] else "Page"
-    label = escape(f"{word} to exercise {exercise['number']} of {draft.title}")
-    address = escape(relative(EXERCISES, f"{draft.url}#{exercise['anchor']}"))
+    word = "Answer" if answered else "Page"
+    label = escape(f"{word} to exercise {number} of {draft.title}")
+    address = escape(relative(EXERCISES, f"{draft.url}#exercise-{number}"))
     # The first use of a term on its page is one of many here.
-    body = _TERM.sub(r"\1", f"<p>{exercise['question'].strip()}\n{exercise['hint'] or ''}")
+    body = _ID.sub("", _TERM.sub(r"\1", asked))
     html = (
-        f'<div class="asked">{_ADDRESS.sub(moved, _ID.sub("", body))}'
+        f'<div class="asked">{_ADDRESS.sub(moved, body)}'
         f'<p class="to"><a href="{address}" aria-label="{label}">{word}</a></p></div>\n'
     )
     # This page has no code whose variables could be highlighted.

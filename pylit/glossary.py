@@ -10,7 +10,6 @@ Without a bar, the term itself is how it is written. After a bar with nothing be
 in the glossary only: it is a word that often means something else.
 """
 
-import html
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
@@ -20,19 +19,13 @@ from itertools import takewhile
 
 from pylit.addresses import slugify
 from pylit.diagnostics import Diagnostic, Report
-from pylit.model import Definition, Draft, Module, Section, Target
-from pylit.symbols import Typeset, typeset_formula
-from pylit.tex import fill
+from pylit.model import Definition, Module, Section, Target
 
 GLOSSARY = "glossary.html"
 #: The name by which the index of definitions has the terms.
 SIGN = "~terms"
 
 _FIRST_LINK = re.compile(r"\]\(([^)#\s]+)")
-#: An entry in the HTML of the page: anchor, name and definition.
-_ENTRY = re.compile(r'<dt><span id="([^"]+)"></span>(.*?)</dt>\s*<dd>\s*(.*?)\s*</dd>', re.DOTALL)
-_TAG = re.compile(r"<[^>]*>|\ue000\d+\ue001")
-_LINK = re.compile(r"</?a\b[^>]*>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +38,8 @@ class Term:
     #: The source of the page that explains it, as its diagnostics name it; or empty.
     explained: str
     line: int
+    #: What it is, as Markdown.
+    meaning: str
 
     @property
     def anchor(self) -> str:
@@ -70,12 +65,12 @@ def read_glossary(module: Module, report: Report) -> tuple[Module, tuple[Term, .
             if bar and not line.startswith((" ", "|")):
                 fault(at, f"“{name}” is not defined", "write `: …` on the next line")
             continue
-        meaning = takewhile(str.strip, lines[index + 1 :])
-        link = _FIRST_LINK.search("\n".join(meaning))
+        meaning = "\n".join(takewhile(str.strip, lines[index + 1 :])).removeprefix(": ")
+        link = _FIRST_LINK.search(meaning)
         path = posixpath.join(posixpath.dirname(module.source.display), link[1] if link else "")
         written = tuple(form.strip() for form in forms.split(",") if form.strip())
         explained = posixpath.normpath(path) if link else ""
-        terms.append(Term(name, written if bar else (name,), explained, at))
+        terms.append(Term(name, written if bar else (name,), explained, at, meaning))
         lines[index] = f'<a id="{escape(slugify(name))}"></a>{name}'
         for form in terms[-1].forms:
             other = taken.setdefault(form.lower(), terms[-1])
@@ -124,22 +119,3 @@ class Terms:
                 yield match[0], f"{self._address}#{anchor}"
                 start = match.end()
         yield text[start:], ""
-
-
-def term_previews(page: Draft, typeset: Typeset) -> dict[str, list[str]]:
-    """The previews of links to the terms of the glossary, by anchor."""
-    previews = {}
-    for note in page.notes():
-        formulas = [typeset_formula(formula, typeset) for formula in note.formulas]
-        for anchor, name, definition in _ENTRY.findall(note.html):
-            shown = fill(_LINK.sub("", definition), formulas)
-            previews[anchor] = ["", f"<b>{name}</b><p>{shown}</p>"]
-    return previews
-
-
-def search_terms(page: Draft) -> Iterator[tuple[str, str, str]]:
-    """The terms of the glossary as parts of its page; another page has none."""
-    for note in page.notes() if page.url == GLOSSARY else ():
-        for anchor, *shown in _ENTRY.findall(note.html):
-            name, text = (html.unescape(_TAG.sub("", part)) for part in shown)
-            yield anchor, name, text

@@ -189,6 +189,8 @@ class NoteHtml:
     text: str = ""
     #: Keys of works, each with its line.
     citations: tuple[tuple[str, int], ...] = ()
+    #: Exercises: number, question and hint as in `html`, and whether there is an answer.
+    exercises: tuple[tuple[str, str, bool], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

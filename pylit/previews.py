@@ -8,8 +8,6 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 
-from pylit.addresses import Anchors
-from pylit.diagnostics import Report
 from pylit.highlight import highlight_block
 from pylit.model import Definition, Target
 from pylit.prose import NoteContext, render_note
@@ -39,7 +37,8 @@ def preview_files(
     pages: dict[str, dict[str, list[str]]] = {}
     for target in targets:
         page = target.url.partition("#")[0]
-        shown = [_signature(target.definition), _summary(target, own, docstrings, typeset, cite)]
+        note = summary_html(target.definition.summary, typeset, cite, own, docstrings)
+        shown = [_signature(target.definition), note]
         if any(shown):
             pages.setdefault(page, {})[target.definition.dotted] = shown
     return {preview_path(page): preview_script(entries) for page, entries in sorted(pages.items())}
@@ -63,21 +62,10 @@ def _signature(definition: Definition) -> str:
     return highlight_block(_KEYWORDS.get(definition.kind, "") + text, "python")
 
 
-def _summary(target: Target, own: bool, docstrings: str, typeset: Typeset, cite: Cite) -> str:
-    if not target.definition.summary:
-        return ""
-    context = NoteContext(
-        path="",
-        first_line=1,
-        column=0,
-        own=own,
-        anchors=Anchors(),
-        link=lambda name: None,
-        href=lambda link: link.url,
-        report=Report(),
-        cite=cite,
-        docstrings=docstrings,
-    )
-    note = render_note(target.definition.summary, context)
+def summary_html(
+    text: str, typeset: Typeset, cite: Cite, own: bool = True, docstrings: str = "markdown"
+) -> str:
+    """A first paragraph, or what a term means, as HTML without links."""
+    note = render_note(text, NoteContext(own=own, cite=cite, docstrings=docstrings))
     formulas = [typeset(f.tex, f.display) for f in note.formulas]
     return _LINK_OR_ID.sub("", fill(note.html, formulas)).strip()

@@ -7,10 +7,11 @@ may have a hint and has an answer, both folded away: ``<details><summary>Hint</s
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from html import escape
+from itertools import pairwise
 from typing import Any, cast
 from urllib.parse import unquote
 
@@ -83,20 +84,20 @@ class NoteContext:
     """A note's place in its source, and how it finds what it refers to."""
 
     #: The source, and the line and the columns of indentation at which the note begins in it.
-    path: str
-    first_line: int
-    column: int
+    path: str = ""
+    first_line: int = 1
+    column: int = 0
     #: Whether it is a note of the site's own. In those of other packages raw HTML is shown as text,
     #: nothing is cited, and quotes stay straight, as there may be code without backticks.
-    own: bool
+    own: bool = False
     #: Shared by the notes of a page, which are rendered in the page's order.
-    anchors: Anchors
+    anchors: Anchors = field(default_factory=Anchors)
     #: Finds what inline code names, and what a link's address names: a dotted name or the path of
     #: a source file.
-    link: Callable[[str], Link | None]
+    link: Callable[[str], Link | None] = lambda name: None
     #: The address of a link, for this page.
-    href: Callable[[Link], str]
-    report: Report
+    href: Callable[[Link], str] = lambda link: link.url
+    report: Report = field(default_factory=Report)
     #: Finds works of the bibliography.
     cite: Cite = no_bibliography
     #: Terms of the glossary that the page may still link to.
@@ -199,12 +200,16 @@ class _NoteRenderer:
             place = line, max(self._lines[line].find(opened), 0)
             hint = f"write `{opened.replace('begin', 'end')}` where the formula ends"
             self._fault("tex", f"`{opened}` is not closed", hint, place)
-        html = self._html(tokens)
+        html = self._pieces(tokens)
+        self._found["exercises"] = [*_exercises(tokens, html)]
         text = "\n".join(text for text in self._words if text.strip() or text == HEADING)
         found = {kind: tuple(values) for kind, values in self._found.items()}
-        return NoteHtml(html, text=text, **found)
+        return NoteHtml("".join(html), text=text, **found)
 
     def _html(self, tokens: Sequence[Token]) -> str:
+        return "".join(self._pieces(tokens))
+
+    def _pieces(self, tokens: Sequence[Token]) -> list[str]:
         renderer = cast(RendererHTML, self._md.renderer)
         html = []
         for index, token in enumerate(tokens):
@@ -215,7 +220,7 @@ class _NoteRenderer:
                 usual = renderer.rules.get(token.type, renderer.renderToken)
                 shown = usual(tokens, index, self._md.options, self._env)
             html.append(shown)
-        return "".join(html)
+        return html
 
     def _place(self, token: Token) -> _Place:
         """The position of a token, or that of its block if the token has none."""
@@ -420,6 +425,19 @@ class _NoteRenderer:
         token.attrs = {"id": anchor}
         inline.children = [Token("rendered", "", 0, content=html)]
 
+    def _dt_open(self, token: Token) -> None:
+        """A term; one with an anchor, as in the glossary, is a heading to the search."""
+        inline = self._after[0]
+        first, *words = inline.children or [token]
+        if first.type == "anchor":
+            self._in_heading, line = True, self._context.first_line + (inline.map or [0])[0]
+            # Without HTML, as no outline shows it.
+            heading = Heading(6, first.content, plain_text(words), "", line)
+            self._found["headings"].append(heading)
+
+    def _dt_close(self, token: Token) -> None:
+        self._in_heading = False
+
     def _paragraph_open(self, token: Token) -> str | None:
         """A paragraph, unless it is a figure, or the anchor of the heading that follows."""
         inline, closing, *following = self._after
@@ -472,6 +490,22 @@ class _NoteRenderer:
         inline, closing, *_ = self._after
         if not inline.content.strip():
             token.tag = closing.tag = "td"
+
+
+def _exercises(tokens: Sequence[Token], html: Sequence[str]) -> Iterator[tuple[str, str, bool]]:
+    """Exercises; one ends where another, a heading or something folded but its hint begins."""
+
+    def begins(token: Token) -> bool:
+        raw = token.content if token.type == "html_block" else ""
+        folded = raw.count("<details") > raw.count("<summary>Hint</summary>")
+        return not token.level and (folded or "id" in token.attrs)
+
+    starts = [number for number, token in enumerate(tokens) if begins(token)]
+    for start, end in pairwise([*starts, len(tokens)]):
+        if tokens[start].type == "paragraph_open":
+            number = str(tokens[start].attrs["id"]).removeprefix("exercise-")
+            answered = "<summary>Answer</summary>" in "".join(html[end : end + 1])
+            yield number, "".join(html[start:end]), answered
 
 
 def _link(text: str, href: str, kind: str = "x") -> str:

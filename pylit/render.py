@@ -109,7 +109,7 @@ def _outline(draft: Draft, module: Module, typeset: Typeset) -> Iterator[tuple[i
                 if heading.level <= 3:
                     yield max(heading.level, 2), heading.slug, fill(heading.html, formulas)
         name = section.definition.rpartition(".")[2]
-        headed = any(note.headings for note in section.notes)
+        headed = any(head.html for note in section.notes for head in note.headings)
         if name and not headed and not name.startswith("_"):
             level = 3 if kinds.get(section.definition) == "method" else 2
             yield level, section.definition, f"<code>{name}</code>"

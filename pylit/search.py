@@ -29,7 +29,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 from pylit.diagnostics import Diagnostic, Report, nearest
-from pylit.glossary import search_terms
 from pylit.model import HEADING, Draft, Module
 
 Key = TypeVar("Key")
@@ -109,10 +108,7 @@ def search_page(draft: Draft, module: Module) -> SearchPage:
                 texts.setdefault(current, []).append(text)
     parts = [(anchor, title, _joined(texts.get(anchor, ()))) for anchor, title in titles.items()]
     name = PurePosixPath(draft.name).name if draft.prose else draft.name.rpartition(".")[2]
-    defined = list(search_terms(draft))
-    # The text of a glossary is that of its terms.
-    text = _joined(texts[""][:1] if defined else texts[""])
-    return counted(SearchPage(draft.url, draft.title, (name,), text, (*parts, *defined)))
+    return counted(SearchPage(draft.url, draft.title, (name,), _joined(texts[""]), tuple(parts)))
 
 
 def _joined(texts: Iterable[str]) -> str:

@@ -14,7 +14,7 @@ from pylit.cards import Cards
 from pylit.cpp import is_cpp
 from pylit.diagnostics import Diagnostic, Report
 from pylit.figures.gallery import FigureHtml, insert_figures, stamp
-from pylit.glossary import GLOSSARY, term_previews
+from pylit.glossary import GLOSSARY
 from pylit.indexes import (
     ARCHIVE,
     FULL,
@@ -33,7 +33,7 @@ from pylit.model import Draft, ParsedPage, generated_page
 from pylit.outcome import progress
 from pylit.pages import Place, card_of, tex_faults
 from pylit.parse import read_static
-from pylit.previews import preview_files, preview_path, preview_script
+from pylit.previews import preview_files, preview_path, preview_script, summary_html
 from pylit.references import BIBLIOGRAPHY, Cited, no_bibliography, work_previews
 from pylit.render import Kind, PageView, Renderer, page_view
 from pylit.search import SearchIndex, SearchPage, search_page
@@ -187,10 +187,13 @@ class SiteFiles:
                 typeset=typeset,
                 own=draft.own,
                 docstrings=source.docstrings,
-                cite=lambda key: self._works.get(key) or no_bibliography(key),
+                cite=self._cite,
             ),
             search_page(draft, module),
         )
+
+    def _cite(self, key: str) -> Cited | str:
+        return self._works.get(key) or no_bibliography(key)
 
     def _html(self, view: PageView) -> str:
         return self._renderers[view.kind not in ("home", "list", "missing")].page(view)
@@ -236,9 +239,10 @@ class SiteFiles:
         site, config = self.site, self.site.config
         if site.works:
             yield preview_path(BIBLIOGRAPHY), preview_script(work_previews(site.works))
-        for draft in site.drafts if site.terms else ():
-            if draft.url == GLOSSARY:
-                yield preview_path(GLOSSARY), preview_script(term_previews(draft, self.typeset))
+        if site.terms:
+            shown = ((t, summary_html(t.meaning, self.typeset, self._cite)) for t in site.terms)
+            terms = {term.anchor: ["", f"<b>{escape(term.name)}</b>{text}"] for term, text in shown}
+            yield preview_path(GLOSSARY), preview_script(terms)
         listed = [t for t in site.targets.values() if not is_cpp(t.url.partition(".html")[0])]
         prose = [page_link(draft) for draft in site.drafts if draft.prose]
         yield "objects.inv", inventory(config.title, config.version, listed, prose)

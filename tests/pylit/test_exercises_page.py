@@ -7,8 +7,6 @@ import pytest
 from note_tools import render
 from site_tools import SITE, make_site, succeed
 
-from pylit.exercises import EXERCISE
-
 TEXT = """\
 ## Exercises
 
@@ -37,20 +35,32 @@ Think of $c$.
 
 
 def test_each_exercise_has_an_anchor_question_hint_and_answer() -> None:
-    assert not EXERCISE.search(render(TEXT, own=False).html)
+    assert not render(TEXT, own=False).exercises
     for text in (
         "**1.** A step.",
         "## Exercises\n\n- **1.** In a list.\n\n> **2.** In a quotation.",
     ):
-        assert not EXERCISE.search(render(text).html)
-    first, second = EXERCISE.finditer(render(TEXT).html)
-    assert first["anchor"] == "exercise-1"
-    assert first["question"].startswith("<strong>1.</strong> Why")
-    assert first["question"].rstrip().endswith("<p>And in a second paragraph?</p>")
-    assert "Think of" in first["hint"] and "Because" not in first["hint"]
-    assert first["answer"]
-    assert (second["anchor"], second["hint"], second["answer"]) == ("exercise-2", None, None)
-    assert "After" not in second["question"]
+        assert not render(text).exercises
+    (first, why, answered), second = render(TEXT).exercises
+    assert why.startswith('<p id="exercise-1"><strong>1.</strong> Why')
+    assert "<p>And in a second paragraph?</p>" in why
+    assert "Think of" in why and why.endswith("</details>\n")
+    assert "Because" not in why
+    assert (first, answered) == ("1", True)
+    assert second == ("2", '<p id="exercise-2"><strong>2.</strong> No answer.</p>\n', False)
+
+
+@pytest.mark.parametrize("between", ["\n\n", "\n", ""])
+@pytest.mark.parametrize("around", ["\n\n", "\n"])
+def test_an_answer_is_never_part_of_an_exercise(between: str, around: str) -> None:
+    hint, answer = (
+        f"<details><summary>{title}</summary>{around}{title} text{around}</details>"
+        for title in ("Hint", "Answer")
+    )
+    text = f"## Exercises\n\n**1.** Why?\n\n{hint}{between}{answer}\n\n**2.** How?\n"
+    first, second = render(text).exercises
+    assert [answered for _, _, answered in (first, second)] == [True, False]
+    assert "Answer" not in first[1] and second[1].endswith("How?</p>\n")
 
 
 def asks(title: str, question: str, more: str = "") -> str:

@@ -45,9 +45,15 @@ def test_terms_have_forms_and_pages_that_explain_them(tmp_path: Path) -> None:
     terms, text, wrong = read(tmp_path)
     assert not wrong
     assert terms == (
-        Term("hidden state", ("hidden state", "hidden states"), "pkg/one.py", 7),
-        Term("key", (), "", 10),
-        Term("state", ("state",), "", 13),
+        Term(
+            "hidden state",
+            ("hidden state", "hidden states"),
+            "pkg/one.py",
+            7,
+            "What is handed on; see [one](../pkg/one.py), and [two](../pkg/two.py).",
+        ),
+        Term("key", (), "", 10, "A word with many meanings."),
+        Term("state", ("state",), "", 13, "All that is kept, $s$."),
     )
     assert terms[0].anchor == "hidden-state"
     # Lines stay where they are, or faults would be told at others.
@@ -56,9 +62,9 @@ def test_terms_have_forms_and_pages_that_explain_them(tmp_path: Path) -> None:
 
 def shown(text: str, page: str = "pkg/x.py", own: bool = True) -> NoteHtml:
     terms = (
-        Term("hidden state", ("hidden state", "hidden states"), "pkg/one.py", 1),
-        Term("state", ("state",), "", 2),
-        Term("C++", ("C++",), "", 3),
+        Term("hidden state", ("hidden state", "hidden states"), "pkg/one.py", 1, ""),
+        Term("state", ("state",), "", 2, ""),
+        Term("C++", ("C++",), "", 3, ""),
     )
     return render(text, own=own, terms=Terms(term_targets(terms)[SIGN], page, "g.html"))
 
@@ -144,6 +150,9 @@ def test_pages_link_to_the_glossary_and_it_to_them_and_links_show_what_terms_mea
         '"hidden-state":["","<b>hidden state<\\/b><p>What is handed on; see one, and two.' in script
     )
     assert "mjx-container" in script
+    # The search has a term with its meaning, formulas in words.
+    texts = "".join(path.read_text() for path in (explained / "site/assets/search").iterdir())
+    assert '["state","All that is kept, s.","state"]' in texts
     build(explained, sources=(explained / "pkg",))
     assert not (explained / "site/glossary.html").exists(), "another's package has none"
     assert 'class="x g"' not in (explained / "site/pkg/two.html").read_text()
