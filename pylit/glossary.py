@@ -65,7 +65,8 @@ def read_glossary(module: Module, report: Report) -> tuple[Module, tuple[Term, .
             if bar and not line.startswith((" ", "|")):
                 fault(at, f"“{name}” is not defined", "write `: …` on the next line")
             continue
-        meaning = "\n".join(takewhile(str.strip, lines[index + 1 :])).removeprefix(": ")
+        meaning = "\n".join(takewhile(str.strip, lines[index + 1 :]))
+        meaning = meaning.removeprefix(": ").replace("\n: ", "\n\n")
         link = _FIRST_LINK.search(meaning)
         path = posixpath.join(posixpath.dirname(module.source.display), link[1] if link else "")
         written = tuple(form.strip() for form in forms.split(",") if form.strip())

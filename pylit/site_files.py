@@ -240,8 +240,11 @@ class SiteFiles:
         if site.works:
             yield preview_path(BIBLIOGRAPHY), preview_script(work_previews(site.works))
         if site.terms:
-            shown = ((t, summary_html(t.meaning, self.typeset, self._cite)) for t in site.terms)
-            terms = {term.anchor: ["", f"<b>{escape(term.name)}</b>{text}"] for term, text in shown}
+            shown = partial(summary_html, typeset=self.typeset, cite=self._cite)
+            terms = {}
+            for term in site.terms:
+                name = shown(term.name).removeprefix("<p>").removesuffix("</p>")
+                terms[term.anchor] = ["", f"<b>{name}</b>{shown(term.meaning)}"]
             yield preview_path(GLOSSARY), preview_script(terms)
         listed = [t for t in site.targets.values() if not is_cpp(t.url.partition(".html")[0])]
         prose = [page_link(draft) for draft in site.drafts if draft.prose]

@@ -158,6 +158,17 @@ def test_pages_link_to_the_glossary_and_it_to_them_and_links_show_what_terms_mea
     assert 'class="x g"' not in (explained / "site/pkg/two.html").read_text()
 
 
+def test_a_term_with_code_and_two_meanings_is_shown_as_on_its_page(tmp_path: Path) -> None:
+    text = "---\ntitle: G\n---\n\n`x`'s *state* |\n: One [a](../pkg/one.py).\n: Two.\n"
+    root = make_site(tmp_path, FILES | {"docs_src/glossary.md": text})
+    succeed(root)
+    script = (root / "site/assets/previews/glossary.js").read_text()
+    name = "<b><code>x<\\/code>’s <em>state<\\/em><\\/b>"
+    assert f'["","{name}<p>One a.<\\/p>\\n<p>Two.<\\/p>"]' in script
+    texts = "".join(path.read_text() for path in (root / "site/assets/search").iterdir())
+    assert '"One a. Two.","x’s state"]' in texts
+
+
 def test_pages_are_made_again_when_words_change_and_not_when_meanings_do(explained: Path) -> None:
     succeed(explained)
     text = GLOSSARY.replace("All that is kept", "Whatever is kept")
