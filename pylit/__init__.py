@@ -20,8 +20,9 @@ start reading. A module imports those above it and none below.
 `pages`, `rows`, `render`   a page with its formulas, shapes and neighbours, laid out, as HTML
 `search`, `previews`, …     the files beside the pages: `assets`, `fonts`, `cards`, `indexes`
 `links`, `write`            the audit of all links; the output folder, changed all at once
-`site`, `stages`            one build: the site as a whole; its pages, parsed and drafted
-`site_files`, `outcome`     all files of the site, pages among them; what a build did
+`options`, `outcome`        what a build is given, and what it did
+`site`, `navigation`        the site as a whole; the lists of its pages, and which follows which
+`parallel`, `files`         its pages parsed and drafted by several processes; all files it has
 `notebooks`                 notebooks as pages
 `config`, `cli`, `serve`    settings, the command line, and the site over HTTP while one writes
 =========================== =====================================================================

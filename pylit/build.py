@@ -1,22 +1,10 @@
-"""The pipeline of a build, and whether an earlier build is still valid.
-
-A build without faults is remembered with the version of the generator and the state that the file
-system reports for each file that it may read. A file with the same inode, size and times has the
-same content, since no program can set back the time of the last change. A file that changed right
-before the build, or during it, could change again within the same clock tick: such a build is not
-remembered.
-"""
+"""The pipeline of a build. One without faults is remembered: see `pylit.options.inputs`."""
 
 import gc
-import os
-import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import replace
-from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 
 from jinja2 import TemplateError
@@ -25,70 +13,22 @@ from pylit.cache import Cache, CacheError, digest, folder_lock
 from pylit.config import SiteConfig
 from pylit.diagnostics import Diagnostic, Report, Severity
 from pylit.figures.gallery import FigureHtml, FigureRuns
+from pylit.files import SiteFiles
 from pylit.inventories import read_inventories
 from pylit.links import audit
 from pylit.model import Target
 from pylit.node.process import NodeError
-from pylit.outcome import Options, Outcome
-from pylit.runs import Worker, versions
+from pylit.options import Options, generator_digest, inputs
+from pylit.outcome import Outcome
+from pylit.parallel import draft_pages, parse_pages
+from pylit.runs import Worker
 from pylit.shapes.lines import ModuleShapes
 from pylit.shapes.trace import ShapeRuns
 from pylit.site import Site, read_config
-from pylit.site_files import SiteFiles
-from pylit.stages import draft_pages, parse_pages
 from pylit.tex import MathRenderer
-from pylit.tex import versions as versions_of_formulas
 from pylit.write import Output, output_state
 
-_PYLIT = Path(__file__).resolve().parent
-#: The packages whose version can change a page.
-_PACKAGES = ("markdown-it-py", "mdit-py-plugins", "Pygments", "Jinja2", "pybtex")
-#: Nanoseconds in which two edits may get the same time; the second is for disks that count seconds.
-_TICK, _SECONDS = 20_000_000, 2_000_000_000
 _REBUILD = "build again; if that does not help, its disk is full: name another with --cache"
-
-
-@cache
-def generator_digest() -> str:
-    """Changes with every edit to this package, to the Node scripts, and with every new version."""
-    code = [path for path in sorted(_PYLIT.rglob("*")) if path.suffix in (".py", ".txt")]
-    packages = (sys.version, *map(version, _PACKAGES), versions_of_formulas())
-    return digest(*packages, *(path.read_bytes() for path in code))
-
-
-def inputs(options: Options, config: object) -> tuple[str, int]:
-    """A digest of the state of all files that a build may read, and the last time of change."""
-    state, newest = [repr(replace(options, jobs=0, cache=None)), repr(config), *versions()], 0
-    for path in _files(options):
-        try:
-            found = Path(path).stat()
-        except OSError:
-            state.append(f"{path} -")
-            continue
-        changed = found.st_ctime_ns
-        state.append(f"{path} {found.st_ino} {found.st_size} {found.st_mtime_ns} {changed}")
-        newest = max(newest, changed + (_TICK if changed % 10**9 else _SECONDS))
-    return digest(*state), newest
-
-
-def _files(options: Options) -> Iterator[str | Path]:
-    """All files that are not hidden, in environments, in caches or in the output folder."""
-    yield options.node_modules / ".package-lock.json"
-    # Packages around a source are part of the names of its modules.
-    yield from (p / "__init__.py" for s in options.sources for p in s.resolve().parents)
-    seen = {os.path.realpath(path) for path in (options.out, options.cache) if path}
-    for top in (_PYLIT, options.theme, *(options.sources or [options.root])):
-        if not top.is_dir():
-            yield top
-        for folder, inside, files in os.walk(top, followlinks=True):
-            real = os.path.realpath(folder)
-            if real in seen or "pyvenv.cfg" in files:
-                inside.clear()
-                continue
-            seen.add(real)
-            skipped = {"__pycache__", "node_modules"}
-            inside[:] = sorted(n for n in inside if n[0] != "." and n not in skipped)
-            yield from (f"{folder}/{name}" for name in sorted(files) if name[0] != ".")
 
 
 class Builder(ExitStack):
@@ -162,9 +102,8 @@ class Builder(ExitStack):
             if not report.failed:
                 self.cache.prune()
                 if once and newest < started:
-                    self.cache.store(
-                        name, key, (outcome.pages, tuple(report), output_state(options.out))
-                    )
+                    built = outcome.pages, tuple(report), output_state(options.out)
+                    self.cache.store(name, key, built)
 
     def _make(
         self, config: SiteConfig, others: Mapping[str, Target], output: Output, outcome: Outcome

@@ -23,7 +23,8 @@ from pylit.config import PYPROJECT, SITE_TOML, has_settings, load_config, metada
 from pylit.diagnostics import Report
 from pylit.discover import NOT_OF_A_PACKAGE
 from pylit.node.process import NodeError, find_node, set_up, user_cache
-from pylit.outcome import THEME, Options, print_outcome
+from pylit.options import THEME, Options
+from pylit.outcome import print_outcome
 from pylit.pool import cores
 
 #: The beginning of a page: the site's own, else that of the theme.

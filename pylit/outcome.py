@@ -1,54 +1,19 @@
-"""The options of a build, its progress and its outcome."""
+"""What a build did: its progress in the terminal, and its outcome."""
 
 import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TypeVar
 
 from pylit.diagnostics import Report, Severity
-from pylit.node.process import MODULES
+from pylit.options import Options
 from pylit.write import Written
 
 Item = TypeVar("Item")
 
-THEME = Path(__file__).resolve().parent / "theme"
 #: Warnings shown without --verbose; a foreign package can have thousands.
 SHOWN = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The sources of a build, its output folder and its settings."""
-
-    #: The folder that holds ``docs_src``.
-    root: Path
-    out: Path
-    #: Packages to render instead of the site's own sources.
-    sources: tuple[Path, ...] = ()
-    #: None caches in memory only.
-    cache: Path | None = None
-    jobs: int = 1
-    #: Write nothing, and fail on warnings; or fail on them alone.
-    check: bool = False
-    strict: bool = False
-    #: Whether traces, replays and figures may run: code of the site's folder, with the rights of
-    #: who builds it. What earlier builds have recorded is shown in any case.
-    run: bool = False
-    #: Whether builds follow each other while an author works.
-    serving: bool = False
-    title: str = ""
-    base_url: str = ""
-    theme: Path = THEME
-    node_modules: Path = MODULES
-    #: Why Node or its packages are missing; empty when both are there.
-    missing_node: str = ""
-
-    @property
-    def docs(self) -> Path:
-        """The folder of everything but Python sources; a foreign package has none."""
-        return (Path(__file__).parent / "nowhere" if self.sources else self.root) / "docs_src"
 
 
 @dataclass(slots=True)

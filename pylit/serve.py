@@ -35,7 +35,8 @@ from pylit.cache import digest
 from pylit.config import PYPROJECT, README, load_config
 from pylit.diagnostics import Report, Severity
 from pylit.notebooks import FOLDER
-from pylit.outcome import Options, print_outcome
+from pylit.options import Options
+from pylit.outcome import print_outcome
 from pylit.write import MANIFEST
 
 _SCRIPT = Path(__file__).with_name("reload.js")

@@ -31,7 +31,8 @@ from pylit.addresses import module_url
 from pylit.build import Builder
 from pylit.diagnostics import Report, Severity
 from pylit.discover import decode, discover
-from pylit.outcome import Options, Outcome
+from pylit.options import Options
+from pylit.outcome import Outcome
 from pylit.pool import cores
 
 ROOT = Path(__file__).parents[1]

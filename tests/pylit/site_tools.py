@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from pylit.build import Builder
-from pylit.outcome import Options, Outcome
+from pylit.options import Options
+from pylit.outcome import Outcome
 from pylit.runs import Order, Run, Task, Worker
 
 REPOSITORY = Path(__file__).parents[2]

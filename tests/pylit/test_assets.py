@@ -11,7 +11,7 @@ from fontTools.ttLib import TTFont
 from pylit import fonts
 from pylit.assets import SCRIPTS, assets, contrast, style_sheet
 from pylit.node.process import MODULES
-from pylit.outcome import THEME
+from pylit.options import THEME
 
 if not (MODULES / "@fontsource-variable").is_dir():
     pytest.skip("npm packages are not installed", allow_module_level=True)

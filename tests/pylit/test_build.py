@@ -10,11 +10,11 @@ import pytest
 from site_tools import SITE, build, faults, make_site, options, pages, pages_cache, succeed, tree
 
 from pylit.build import Builder
+from pylit.files import Page
 from pylit.model import GeneratedPage
-from pylit.outcome import THEME
+from pylit.options import THEME
+from pylit.parallel import draft_pages
 from pylit.site import Site
-from pylit.site_files import Page
-from pylit.stages import draft_pages
 from pylit.write import MANIFEST
 
 
@@ -141,7 +141,7 @@ def test_finished_pages_are_on_the_disk_and_not_in_memory(
     def counting(*given: object) -> None:
         held.append(sum(type(one) is Page and bool(one.html) for one in gc.get_objects()))
 
-    monkeypatch.setattr("pylit.site_files.audit", counting)
+    monkeypatch.setattr("pylit.files.audit", counting)
     make_site(tmp_path)
     outcome = build(tmp_path, sources=(tmp_path / "pkg",))
     # The last one is in the hand that finished it.

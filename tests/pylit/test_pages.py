@@ -11,7 +11,7 @@ from pylit.diagnostics import Report
 from pylit.drafts import TEMPLATE_IDS, Drafter, prose_target
 from pylit.model import Draft, Module, ParsedPage, SourceFile, Target
 from pylit.names import targets
-from pylit.outcome import THEME
+from pylit.options import THEME
 from pylit.pages import Place, front_matter_faults, paper_url, place, tex_faults
 from pylit.parse import parse_module
 from pylit.render import page_view

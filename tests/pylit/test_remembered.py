@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from site_tools import build, make_site, options, succeed, tree
 
-from pylit.build import Builder, inputs
+from pylit.build import Builder
+from pylit.options import inputs
 
 
 @pytest.fixture

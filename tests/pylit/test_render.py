@@ -9,7 +9,7 @@ from page_tools import SITE, code, section, view
 
 from pylit.addresses import relative
 from pylit.model import DraftSection, Neighbours, NoteHtml, PageLink
-from pylit.outcome import THEME
+from pylit.options import THEME
 from pylit.pages import Place
 from pylit.render import Renderer
 from pylit.shapes.lines import ModuleShapes

@@ -15,7 +15,7 @@ from pylit.drafts import Drafter
 from pylit.model import ParsedPage
 from pylit.names import targets
 from pylit.node.process import NodeError, find_node
-from pylit.outcome import THEME
+from pylit.options import THEME
 from pylit.search import SearchIndex, SearchPage, counted, read_aliases, search_page, terms
 from pylit.tex import tex_to_text
 

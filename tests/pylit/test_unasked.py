@@ -8,7 +8,7 @@ import pytest
 from site_tools import build, make_site, succeed
 
 from pylit import cli
-from pylit.outcome import Options
+from pylit.options import Options
 
 TRACE = """
 import os

@@ -1,4 +1,4 @@
-"""The stages of a page that several processes share: parse, then draft.
+"""Pages parsed, then drafted, by several processes.
 
 Each stores its result in the cache under a digest of everything it depends on, with its faults, so
 that a build which reuses the result reports them again. The cache is also where a page waits for
@@ -50,19 +50,16 @@ def parse_pages(site: Site) -> list[ParsedPage]:
 
 
 def draft_pages(
-    site: Site,
-    parsed_pages: Sequence[ParsedPage],
-    others: Mapping[str, Target],
-    maths: MathRenderer,
+    site: Site, pages: Sequence[ParsedPage], others: Mapping[str, Target], maths: MathRenderer
 ) -> list[GeneratedPage]:
     """The pages with their drafts, in order; formulas are submitted as they are found.
 
     `others` are names of other projects, with absolute addresses.
     """
-    named = {dotted: t for parsed in parsed_pages for dotted, t in parsed.targets.items()}
+    named = {dotted: t for parsed in pages for dotted, t in parsed.targets.items()}
     index = {**others, **named}
     # Links name Markdown pages by their source file, or by the address of the page.
-    for parsed in parsed_pages:
+    for parsed in pages:
         if parsed.prose and not parsed.targets:
             target = prose_target(parsed.source, parsed.url)
             index |= {parsed.source.display: target, f"{parsed.source.name}.md": target}
@@ -79,9 +76,8 @@ def draft_pages(
         return draft
 
     make = partial(_draft, site.cache, drafter)
-    return list(
-        zip(parsed_pages, _stage(site, "Annotating", parsed_pages, load, make, take), strict=True)
-    )
+    drafts = _stage(site, "Annotating", pages, load, make, take)
+    return list(zip(pages, drafts, strict=True))
 
 
 def _stage(
@@ -130,10 +126,9 @@ def _draft(
 
 def whole(parsed: ParsedPage, cache: Cache) -> ParsedPage:
     """A parsed with all of its module."""
-    found: ParsedPage = (
-        parsed if parsed.whole else cache.require(f"parsed {parsed.url}", parsed.key)
-    )
-    return found
+    if not parsed.whole:
+        parsed = cache.require(f"parsed {parsed.url}", parsed.key)
+    return parsed
 
 
 def _slim_page(parsed: ParsedPage) -> ParsedPage:

@@ -1,4 +1,4 @@
-"""The last stage: drafts become HTML pages, with the files beside them."""
+"""All files of a site: drafts become HTML pages, with the files beside them."""
 
 import datetime
 from collections.abc import Collection, Iterator, Mapping
@@ -30,16 +30,17 @@ from pylit.indexes import (
 )
 from pylit.links import AuditedPage, audit, links_and_anchors
 from pylit.model import Draft, ParsedPage, generated_page
+from pylit.navigation import page_link
 from pylit.outcome import progress
 from pylit.pages import Place, card_of, tex_faults
+from pylit.parallel import whole
 from pylit.parse import read_static
 from pylit.previews import preview_files, preview_path, preview_script, summary_html
 from pylit.references import BIBLIOGRAPHY, Cited, no_bibliography, work_previews
 from pylit.render import Kind, PageView, Renderer, page_view
 from pylit.search import SearchIndex, SearchPage, search_page
 from pylit.shapes.lines import ModuleShapes
-from pylit.site import Site, page_link
-from pylit.stages import whole
+from pylit.site import Site
 from pylit.symbols import Typeset, typeset_formula
 from pylit.tex import Rendered, math_fonts, math_style_sheet
 from pylit.write import Output
@@ -171,15 +172,10 @@ class SiteFiles:
         written: dict[str, tuple[int, str]] = {}
         for href, line in (pair for note in draft.notes() for pair in note.references):
             written.setdefault(href, (line, "".join(lines[line - 1 : line])))
+        found = links_and_anchors(html)
         return Page(
             html,
-            AuditedPage(
-                file_path(draft.url),
-                *links_and_anchors(html),
-                draft.display,
-                written,
-                source.strict,
-            ),
+            AuditedPage(file_path(draft.url), *found, draft.display, written, source.strict),
             Rendered("", tuple(sorted({rule for formula in shown for rule in formula.css}))),
             tuple(report),
             preview_files(
