@@ -26,6 +26,7 @@ NAMES = {
     "encoder_decoder": "encoder–decoder",
     "feedback": "feedback",
     "elman": "Elman",
+    "lstm": "LSTM",
 }
 #: Whose loss is that of a text that goes on, so that they can be ranked.
 TEXT = ("autoregressive", "feedback", "elman")

@@ -324,6 +324,7 @@ STUDIES: dict[str, Study] = {
             "encoder_decoder": _shipped("encoder_decoder", 1000, 150.0, d_model=88),
             "feedback": _shipped("feedback", 2400, 35.0),
             "elman": _shipped("elman", 2000, 60.0),
+            "lstm": _shipped("lstm", 2000, 40.0),
         },
         seeds=(1,),
         ships=True,

@@ -173,6 +173,18 @@ The model is that of the [Elman page](../recurrent/elman/__init__.py#training) w
 another layer in it. Only one thing is new in its training. A state is now a pair,
 $(h_t, c_t)$, and we detach both of its parts.
 
+Two layers of 128 cells, trained on Shakespeare for about two minutes of one CPU core,
+write like this:
+
+> BUCKINGHAM: How cure of your great. LUCIO: The chirg, if is your pluck hath where not
+> the city with me fear,--thish he shame.
+
+Their loss is 1.65 nats per character, on the part of the text that was held back. The
+[Elman network](../recurrent/elman/__init__.py#training) reaches 1.59 after as many
+updates, with 39 % more parameters. Are the gates in vain? Not for long memories. But
+you can predict most characters of Shakespeare from the few before them, so this text
+hardly asks for one. [Other tasks](../experiments/memory.py) do.
+
 **What it gains, and what it costs.** A cell keeps a number over many steps, and loses
 hardly any of it unless a gate closes. [The gradient](#the-gradient) comes back over
 just as many steps. But we compute four sums where the Elman network has one, so a step

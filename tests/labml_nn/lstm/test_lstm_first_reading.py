@@ -1,6 +1,9 @@
 """What the page of the LSTM says of its numbers."""
 
+import json
 import math
+import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -8,6 +11,8 @@ import torch
 from docs_src.figures import lstm as figures
 from labml_nn.lstm import LSTM
 
+ROOT = Path(__file__).parents[3]
+LESSON = (ROOT / "labml_nn/lstm/__init__.py").read_text(encoding="utf-8")
 KINDS = {"(": 1, ")": 2, "\n": 3}
 SUMS = [[-10, 10, 10, -10], [10, 10, 10, -10], [0, 10, -10, 0], [10, 10, 10, 10]]
 
@@ -70,3 +75,17 @@ def test_a_tanh_at_each_step_loses_a_count_of_small_steps():
     for _ in range(100):
         h = math.tanh(h)
     assert round(h, 2) == 0.11
+
+
+def test_what_the_trained_model_wrote_and_its_loss():
+    ours, elman = (
+        json.loads((ROOT / f"docs_src/results/{name}/result.json").read_text(encoding="utf-8"))
+        for name in ("lstm", "elman")
+    )
+    quoted = " ".join(re.findall(r"(?m)^> (.*)$", LESSON)).split()
+    assert len(quoted) > 20
+    assert " ".join(quoted) in " ".join(ours["samples"][0]["text"].split())
+    losses = [f"{one['result']['validation_loss']:.2f}" for one in (ours, elman)]
+    assert losses == ["1.65", "1.59"] and ours["result"]["step"] == elman["result"]["step"]
+    assert round(100 * (elman["parameters"] / ours["parameters"] - 1)) == 39
+    assert 100 < ours["result"]["process_seconds"] < 140  # about two minutes
