@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[2]
 LESSONS = {
     "elman": "recurrent/elman/__init__.py",
     "feedback": "transformers/feedback/__init__.py",
+    "lstm": "lstm/__init__.py",
     "mha": "transformers/mha.py",
     "models": "transformers/models.py",
     "positional_encoding": "transformers/positional_encoding.py",
@@ -218,6 +219,15 @@ def test_stops_of_the_elman_network():
     best = logits["logits"][:, 0].argmax(1)
     letters = recorded("elman").texts["V"]
     assert len(letters) == 65 and (letters[best[0]], letters[best[2]]) == ("e", "l")
+
+
+def test_stops_of_the_lstm_that_counts():
+    first, second, letter, last, end = (stop("lstm", n) for n in range(5))
+    kept = [one["c"].item() for one in (first, second, letter, last)]
+    assert kept == pytest.approx([1, 2, 2, 0], abs=0.01)
+    assert end["returns.0"].flatten().tolist() == pytest.approx(
+        [0, 0.76, 0.76, 0.96, 0.96, 0.76, 0], abs=0.01
+    )
 
 
 def test_stops_of_the_feedback_memory():

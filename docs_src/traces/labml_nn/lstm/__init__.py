@@ -26,3 +26,28 @@ def trace_model(T, B, C, N, V, L):
     tokens = torch.randint(V, (T, B))
     _, state = model(tokens)
     model.loss(tokens, tokens, state)
+
+
+@torch.no_grad()
+def replay_brackets():
+    """The cell of the table reads “f(g(x))”
+
+    One cell with the weights that we chose by hand. Its numbers are those of the second table.
+
+    * `c = f * c` (2): The first bracket. The input gate is open, and the candidate 1 is added.
+    * `c = f * c` (4): The second bracket. The forget gate is open, too: 1 stays, and 1 is added.
+    * `c = f * c` (5): The letter *x*. The input gate is closed, and the cell state stays 2.
+    * `c = f * c` (7): The last bracket. The candidate is −1, and the count is back at 0.
+    * `return x, LSTMState(h, c)`: What was shown after each character, and the state at the end.
+    """
+    sums = [[-10, 10, 10, -10], [10, 10, 10, -10], [0, 10, -10, 0], [10, 10, 10, 10]]
+    lstm, text = LSTM(4, 1, 1), "f(g(x))"
+    cell = lstm.cells[0]
+    cell.input_lin.weight.copy_(torch.tensor(sums))
+    cell.hidden_lin.weight.zero_()
+    cell.hidden_lin.bias.zero_()
+    kinds = ["letter", "(", ")", "⏎"]
+    tokens = [kinds.index(one) if one in kinds else 0 for one in text]
+    x = torch.nn.functional.one_hot(torch.tensor(tokens)[:, None], 4).float()
+    yield {"T": list(text), "C": kinds}
+    lstm(x)
