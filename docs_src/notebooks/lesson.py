@@ -223,7 +223,7 @@ class Lesson:
 
     def _checks(self, statement: ast.stmt) -> bool:
         """Whether a statement only checks arguments."""
-        if isinstance(statement, ast.If) and not statement.orelse:
+        if isinstance(statement, ast.If | ast.For) and not statement.orelse:
             return all(map(self._checks, statement.body))
         called = statement.value if isinstance(statement, ast.Expr) else None
         function = called.func if isinstance(called, ast.Call) else None

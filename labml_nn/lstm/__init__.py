@@ -5,6 +5,7 @@ summary: >
   A recurrent network whose memory is added to instead of rewritten: gates decide what
   is stored, kept and shown. Cell, layers and language model on one page.
 paper: https://doi.org/10.1162/neco.1997.9.8.1735
+notebook: notebooks/lstm.ipynb
 ---
 
 You read a formula from left to right: `f(g(x` … How many brackets are still open? Two.

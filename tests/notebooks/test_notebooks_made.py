@@ -134,6 +134,8 @@ class Layer(nn.Module):
         )
         if size:
             check_sizes(size=size)
+        for one in (size,):
+            check_sizes(size=one)
 
         self.size = size
 

@@ -16,7 +16,10 @@ from docs_src.notebooks.execution import execute
 
 ROOT = Path(__file__).parents[2]
 MAKER = NotebookBuilder(ROOT)
-NAMES = ("autoregressive", "elman", "encoder_decoder", "feedback", "mha", "positional_encoding")
+NAMES = (
+    *("autoregressive", "elman", "encoder_decoder", "feedback", "lstm", "mha"),
+    "positional_encoding",
+)
 
 SMALL = """
 d_model, heads, n_layers, dropout, d_hidden = 24, 2, 2, 0.1, 20
@@ -56,6 +59,7 @@ PARTS = {
     " FeedForward Generator MultiHeadAttention PrepareForMultiHeadAttention TransformerLayer",
     "feedback": "FastFeedbackTransformer FeedForward FeedbackAttention FeedbackTransformerLayer"
     " LanguageModel PrepareForMultiHeadAttention",
+    "lstm": "LSTM LSTMCell LanguageModel",
     "mha": f"{LAYER} TransformerLayer",
     "positional_encoding": "Encoder FeedForward GPT Generator LearnedPositionalEncoding"
     " MultiHeadAttention PositionalEncoding PrepareForMultiHeadAttention"
