@@ -746,8 +746,8 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
 # make a gradient shorter.
 #
 # **Gates.** An Elman network sends its whole state through $U$ and $f$ at every step.
-# An LSTM has a second state, its cell $c_t$. At each step it keeps a part of the old
-# cell and *adds* something new, $\tilde c_t$:
+# An [LSTM](../../lstm/__init__.py) has a second state, its cell $c_t$. At each step it
+# keeps a part of the old cell and *adds* something new, $\tilde c_t$:
 #
 # $$c_t = f_t \odot c_{t-1} + i_t \odot \tilde c_t$$
 #
@@ -758,8 +758,8 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
 # out that the gates depend on the past, too. Where the forget gate is near 1, the
 # gradient passes without $U$ and without a slope. The LSTM of 1997
 # ([@hochreiter1997long]) had a fixed 1 in its place. The gate was added later, so that
-# a cell can also forget ([@gers2000learning]). A GRU ([@cho2014learning]) has the same
-# idea with fewer gates.
+# a cell can also forget ([@gers2000learning]). A [GRU](../../lstm/gru.py)
+# ([@cho2014learning]) has the same idea with fewer gates.
 #
 # The page on [backpropagation through time](bptt.py) derives all this, and measures how
 # fast the gradient vanishes.
