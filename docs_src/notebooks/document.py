@@ -11,10 +11,11 @@ cell (``parameters``), and ``alt="…"`` describes its pictures. Comments insert
 A chapter is a module or some of its definitions: ``pkg.a(Name,Other)`` has only these, and
 ``pkg.a(-Name)`` all but this one.
 
-A new version of a notebook has the outputs of its last run if no code cell has changed, so a
-correction of the text needs no training.
+A new version of a notebook has the outputs of its last run if its code is the same, whatever the
+comments say, so a correction of the text needs no training.
 """
 
+import ast
 import hashlib
 import json
 import re
@@ -168,7 +169,7 @@ def document(
     metadata = _METADATA | {OWN: {"notebook": name}}
     made: NotebookNode = v4.new_notebook(cells=[first, about, *others], metadata=metadata)
     code, earlier = code_cells(made), code_cells(old) if old else []
-    if old and [one.source for one in code] == ["".join(one.source) for one in earlier]:
+    if old and [*map(_program, code)] == [*map(_program, earlier)]:
         for one, before in zip(code, earlier, strict=True):
             one.update(execution_count=before.execution_count, outputs=before.outputs)
         if has_run(old):
@@ -180,6 +181,15 @@ def document(
         counted[key] += 1
         one.id = hashlib.sha256(f"{key} {counted[key]}".encode()).hexdigest()[:12]
     return made
+
+
+def _program(one: NotebookNode) -> str:
+    """What a code cell runs: its syntax tree, in which there are no comments."""
+    source = "".join(one.source)
+    try:
+        return ast.dump(ast.parse(source))
+    except SyntaxError:  # such as a magic command of IPython
+        return source
 
 
 def run_line(run: Mapping[str, Any]) -> str:

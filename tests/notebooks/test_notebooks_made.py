@@ -450,8 +450,12 @@ def test_outputs_stay_as_long_as_the_code_does():
     assert printed(made) == ["0\n", "1\n", "2\n"] and has_run(made)
     assert "on two threads of a processor, on 2026-11-21" in made.cells[1].source
     assert document(reworded, "t", made) == made
-    made = document([CELLS[0], cell("code", "x = 2"), *CELLS[2:]], "t", old)
-    assert printed(made) == [] and not has_run(made)
+    x = cell("code", "# A comment that was not there.\n" + CELLS[1].source)
+    made = document([CELLS[0], x, *CELLS[2:]], "t", old)
+    assert printed(made) == ["0\n", "1\n", "2\n"] and made.cells[2].source == x.source
+    for changed in ("x = 2", "%pip install x"):
+        made = document([CELLS[0], cell("code", changed), *CELLS[2:]], "t", old)
+        assert printed(made) == [] and not has_run(made)
 
 
 def stream(text: str) -> nbformat.NotebookNode:
