@@ -66,6 +66,7 @@ def diagram():
             parts.append(arrow(side, end, x - 6, end, "l t4 thin"))
             parts.append(element("circle", "l t4", cx=x, cy=end, r=5))
             parts.append(text(x, end + 3.5, "+", "middle"))
+            parts.append(text(x + 8, y + HEIGHT + 10, "norm"))
             if part == "src_attn":
                 parts.append(line(LEFT, tops["encoder"], LEFT, tops["encoder"] - 8, "l t0"))
                 middle, level = (LEFT + RIGHT) / 2 - 3, y + HEIGHT / 2
@@ -101,7 +102,8 @@ def diagram():
         "Two columns. Encoder: embedding with position, then L layers of self-attention and "
         "feed-forward network. Decoder: the same with cross-attention between the two, to which "
         "an arrow leads from the encoder's output, and a generator with softmax at the top. "
-        "Around each sub-layer a residual connection leads to a sum.",
+        "A layer norm stands in front of each sub-layer and at the end of both. Around each "
+        "sub-layer and its layer norm a residual connection leads to a sum.",
     )
 
 

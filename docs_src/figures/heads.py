@@ -28,7 +28,7 @@ def by_hand():
     panels = [
         heat_map(
             weights[:, :, head].tolist(),
-            title=f"head {head}: {name}",
+            title=f"head {head + 1}: {name}",
             down="query",
             across="key",
             rows=labels,
@@ -47,8 +47,8 @@ def by_hand():
     found = [f"{last[LENGTH - 1 - back, head].item():.2f}" for head, back in enumerate(BACK)]
     return Figure(
         panels,
-        "Three tables of 12 queries by 12 keys. Weights lie on the diagonal in head 0, one place "
-        f"to its left in head 1, and four places in head 2. The last query gives these keys the "
+        "Three tables of 12 queries by 12 keys. Weights lie on the diagonal in head 1, one place "
+        f"to its left in head 2, and four places in head 3. The last query gives these keys the "
         f"weights {', '.join(found)}.",
         Table(
             ["head", "itself", *(f"{back} back" for back in range(1, 6))],

@@ -67,7 +67,7 @@ def diagram():
         behind = {"x": RIGHT + shift - 1.4 * NARROW, "y": rows[1] - shift + 5, "height": HEIGHT}
         page = "fill: var(--page)"
         parts.append(element("rect", style=page, width=2.8 * NARROW, rx=4, **behind))
-        words, to = ("", "") if i else (f"head 0 … {attention.heads - 1}", f"{CODE}.attend")
+        words, to = ("", "") if i else (f"head 1 … {attention.heads}", f"{CODE}.attend")
         parts.append(box(RIGHT + shift, rows[1] - shift + 5, 2.8 * NARROW, HEIGHT, words, 1, to))
     parts.append(arrow(RIGHT, rows[1] - 5, RIGHT, rows[2] + HEIGHT, "l t4"))
     parts.append(text(RIGHT + 6, (rows[1] + rows[2] + HEIGHT) / 2 + 3, "side by side"))

@@ -64,17 +64,19 @@ W^V = \begin{pmatrix} 1 & 1 \\ 10 & 0 \\ 0 & 10 \\ 0 & 0 \end{pmatrix}$$
 $W^K$. You get (1, 0, 1, 0).
 
 What do these numbers say? In this example the first number of a key means "alive", and
-the third means "noun". In a query the same places ask for it. So *sleeps* asks for
-something alive and for a noun. *Dog* offers both. *Sleeps* itself is alive, but no
-noun. *The* offers neither. (The fourth number means "article", and *dog* asks for it.
-No query here asks for the second.)
+the third means "noun". (Notice that a key has another order than the features.) In a
+query the same places ask for it. So *sleeps* asks for something alive and for a noun.
+*Dog* offers both. *Sleeps* itself is alive, but no noun. *The* offers neither. The
+fourth number means "article", and *dog* asks for it. The second means "article or
+verb", and no query here asks for it. The numbers of the values mean nothing. We chose
+them so that you can see in the result whose value is in it.
 
 Now *sleeps* takes four steps:
 
-1. **Compare** its query with each key by a dot product: multiply number by number, then
-   add up. For *dog* that is 2·1 + 0·0 + 2·1 + 0·0 = 4. The more two vectors point the
-   same way, the larger it is. It also grows with their lengths. It is 0 at a right
-   angle, and negative if they point in opposite ways.
+1. **Compare** its query with each key, also with its own, by a dot product: multiply
+   number by number, then add up. For *dog* that is 2·1 + 0·0 + 2·1 + 0·0 = 4. The more
+   two vectors point the same way, the larger it is. It also grows with their lengths.
+   It is 0 at a right angle, and negative if they point in opposite ways.
 2. **Scale**: divide by $\sqrt 4$, because queries and keys have 4 numbers. The result
    is the **score** $e$ of each key.
 3. **Softmax**: take $\exp(e)$ of each score and divide it by the sum of all. Any
@@ -128,12 +130,12 @@ its subject.](figure:mha.example)
 
 ## Several heads
 
-Now take *the dog on the sofa sleeps*. Here *sleeps* might need two things at once: its
-subject, and the word just before it. A single average cannot keep them apart, because
-it blurs both into one vector. So we compute $H$ averages, each with its own projections
+Now take *the dog on the sofa sleeps*. Here *sleeps* needs two things at once: who
+sleeps, and where. A single average cannot keep *dog* and *sofa* apart, because it blurs
+both into one vector. So we compute $H$ averages, each with its own projections
 (§3.2.2). They are called **heads**. One head can learn to find subjects. Another can
-learn to look at the previous word, as soon as each vector also says where its token
-stands. (The next lesson adds that.) In a formula:
+learn to look at the previous word, here *sofa*, as soon as each vector also says where
+its token stands. (The next lesson adds that.) In a formula:
 
 \begin{align}
 \operatorname{MultiHead}(X, Y, Z)
@@ -157,11 +159,12 @@ sentence to translate. You meet it in the [encoder–decoder](models.py).
 
 Some keys must not be seen. There are two reasons.
 
-**The future.** A language model learns to predict the next token. At *dog* it should
-predict *sleeps*. If *dog* could attend to *sleeps*, the model would copy the answer and
-learn nothing. So each token may attend to itself and to earlier tokens only. Attention
-with this rule is called **causal**. A 1 says that the token on the left may attend to
-the token above:
+**The future.** A language model learns to predict the next token. In training we give
+it the whole text at once, and at each token it predicts the next one from the vector
+that comes out there. At *dog* it should predict *sleeps*. If *dog* could attend to
+*sleeps*, the model would copy the answer and learn nothing. So each token may attend to
+itself and to earlier tokens only. Attention with this rule is called **causal**. A 1
+says that the token on the left may attend to the token above:
 
 ```text
            the    dog   sleeps  here
@@ -173,8 +176,9 @@ here        1      1      1      1
 
 **Padding.** We compute many sequences together, in a **batch**. They have to be equally
 long, so the shorter ones are filled up with a token that means nothing. No token may
-attend to this padding. In this table each row is a whole sequence, and it holds for
-every query of that sequence. A dot stands for 0, as above:
+attend to this padding. (The padding gets vectors, too, but we do not use them.) Here
+each row is a sequence and, on the right, what each of its queries may see. A dot stands
+for 0, as above:
 
 ```text
 the   dog     sleeps   here           1  1  1  1
@@ -195,8 +199,8 @@ The price is **quadratic**: $T$ tokens have $T^2$ pairs, and each pair needs a s
 Our 3 tokens have 9 scores, but 1,000 tokens have a million.
 
 There is one more catch. A weighted average does not care about order. So without a mask
-*dog* gets the same vector in *dog bites man* as in *man bites dog*, and so do the other
-two words. The next lesson repairs this with [positional
+*dog* gets the same vector in *dog bites man* as in *man bites dog*, and each of the
+other two words keeps its own vector, too. The next lesson repairs this with [positional
 encoding](positional_encoding.py).
 
 ## Try it
@@ -277,8 +281,9 @@ class MultiHeadAttention(nn.Module):
     * `d_k`, `d_v`: the features of a query (and key) and of a value in one head; by
       default $C / H$
 
-    With $d_k = d_v = C / H$ each of the four matrices has $C \times C$ numbers. So more
-    heads do not mean more parameters. Each head just projects to fewer features.
+    With $d_k = d_v = C / H$ each of the four matrices (queries, keys, values, output)
+    has $C \times C$ numbers. So more heads do not mean more parameters. Each head just
+    projects to fewer features.
     """
 
     def __init__(
@@ -409,12 +414,14 @@ class MultiHeadAttention(nn.Module):
         # The more terms, the farther it usually is from 0. The *variance* measures
         # that: around a mean of 0 it is the mean of the squares. Its root, the
         # *standard deviation*, is the usual distance from the mean. If all numbers are
-        # independent with mean 0 and variance 1, the sum has variance $d_k$. With 64
+        # independent with mean 0 and variance 1, each product has variance 1, too.
+        # Variances of independent terms add up, so the sum has variance $d_k$. With 64
         # features, dot products of 8 or −8 would be usual. The softmax of such numbers
         # gives one key most of the weight, and its gradients
         # [vanish](#scaling-and-gradients). Dividing by the standard deviation,
-        # $\sqrt{d_k}$, brings the variance back to 1 (footnote 4). Dividing by $d_k$
-        # would be too much, for then all weights would be nearly equal.
+        # $\sqrt{d_k}$, brings the variance back to 1 (footnote 4 of the paper).
+        # Dividing by $d_k$ would be too much, for then all weights would be nearly
+        # equal.
         scores = scores * self.scale
 
         # **Mask.** Hidden keys get the score $-\infty$. Since $\exp(-\infty) = 0$,
@@ -439,9 +446,10 @@ class MultiHeadAttention(nn.Module):
         self.attn = attn.detach()
 
         # **Dropout** sets each weight to 0 with probability $p$ (`dropout_prob`), in
-        # training only. It multiplies the others by $1 / (1 - p)$, so that the mean
-        # stays the same. So no token can rely on a single other one. It has to come
-        # after the softmax: a *score* of 0 would remove nothing, since $\exp(0) = 1$.
+        # training only. It multiplies the others by $1 / (1 - p)$, so that the weights
+        # still sum to 1 on average. So no token can rely on a single other one. Dropout
+        # has to come after the softmax: a *score* of 0 would remove nothing, since
+        # $\exp(0) = 1$.
         attn = self.dropout(attn)
 
         # **Average.** Each value counts as much as its weight says. `s`, the keys, is
@@ -647,15 +655,17 @@ class KVCache:
 # ![Two of the 12 heads: the first attends to the line break after the name, the second
 # to the character before.](figure:mha.trained)
 #
-# In "KING RICHARD II: What must the king do now?" the first head gives 0.47 of its
-# weight to the line break after the name. No other head gives it more than 0.06. The
-# second gives 0.59 to the previous character. No head is an induction head. In "Romulus
-# and Remus" three times in a row, none gives more than 0.01 to the character that
-# followed last time.
+# The figure shows a beginning that we made up. Now take a speech from the plays, "KING
+# RICHARD II: What must the king do now?" On average over its characters from the second
+# on, the first head gives 0.47 of its weight to the line break after the name. No other
+# head gives it more than 0.06. The second gives 0.64 to the previous character. No head
+# is an induction head. In "Romulus and Remus" three times in a row, none gives more
+# than 0.01 to the character that followed last time.
 #
 # Which head matters most? Let us switch off one at a time. The loss, the mean of $-\ln
 # p$ for the probability $p$ that the model gave to the right character, is 1.21 on the
-# first lines of three speeches. If you switch off one head, it rises by 0.03 to 0.13,
+# first lines of three speeches. (It has read them in training. On text that it has not
+# read, the loss is 1.62.) If you switch off one head, it rises by 0.03 to 0.13,
 # depending on the head, and without the one that finds the line break by 0.06. So a
 # head that you can name need not be the one that matters most.
 
@@ -675,13 +685,14 @@ class KVCache:
 # multiplications for the scores and $T^2 C$ for the averages, exactly what one head of
 # $C$ features needs. But they change the memory, because each head has its own weights.
 #
-# **Projections** take $4 T C^2$ multiplications. So the quadratic part is the smaller
-# one up to $T = 2 C$.
+# **Projections** take $4 T C^2$ multiplications, scores and averages $2 T^2 C$. So the
+# quadratic part is the smaller one up to $T = 2 C$.
 #
 # **Compared with a recurrent layer**, the paper sets $T^2 C$ against $T C^2$, so
-# attention is cheaper if $T < C$. If you count the projections, self-attention does
-# *more* work than the $2 T C^2$ of a plain recurrent layer at every length. What you
-# buy with it is parallelism and short paths.
+# attention is cheaper if $T < C$. But a plain recurrent layer has only two matrices,
+# for the input and for its last state, and takes $2 T C^2$. If you count the
+# projections, self-attention does *more* work at every length. What you buy with it is
+# parallelism and short paths.
 #
 # **FlashAttention** ([@dao2022flashattention]) avoids the $H T^2$ numbers in memory. It
 # takes the keys in blocks and never stores all weights at once. The time stays
@@ -693,8 +704,8 @@ class KVCache:
 #
 # * **Good loss, bad text.** The softmax runs over the queries, `dim=0`, or the causal
 #   mask is missing. To find both, change one token. No *earlier* output may change.
-# * **Weights that sum to less than 1.** The mask was applied after the softmax. Give
-#   hidden scores $-\infty$ before it.
+# * **Weights that sum to less than 1, even after `eval()`.** The mask was applied after
+#   the softmax. Give hidden scores $-\infty$ before it.
 # * **The loss does not fall, or falls to 0.** The mask has the opposite meaning, so
 #   that a token sees only what it must not see. Pass `~mask`.
 # * **An error in float16.** Some code uses $-10^9$ in place of $-\infty$, but the
@@ -758,10 +769,10 @@ class KVCache:
 #
 # </details>
 #
-# **3.** Confirm footnote 4 with $d_k = 512$ and 32 random keys for each query. What is
-# the variance of a dot product? How large is the largest weight with the division and
-# without? And how large is the gradient with respect to the dot products for a typical
-# query?
+# **3.** Confirm footnote 4 of the paper with $d_k = 512$ and 32 random keys for each
+# query. What is the variance of a dot product? How large is the largest weight with the
+# division and without? And how large is the gradient with respect to the dot products
+# for a typical query?
 #
 # <details><summary>Answer</summary>
 #

@@ -29,8 +29,8 @@ Writing needs a first push and an end. So there are two special tokens, *start* 
 | start the dog | end |
 
 ![The architecture, after Figure 1 of the paper: the encoder on the left, the decoder on
-the right. In the paper the normalisation follows each sum. Here it stands in front of
-the sub-layer.](figure:encoder_decoder.diagram)
+the right. Here a layer norm stands in front of each sub-layer (*norm*). In the paper it
+follows each sum.](figure:encoder_decoder.diagram)
 
 **Who may look where?** Both halves work with [attention](mha.py): a token asks with its
 *query*, the others answer with their *keys*, and it collects their *values*. This is
@@ -70,7 +70,7 @@ decoder cross-attention stands between the two. No sub-layer replaces the featur
 one *adds* to them. Suppose a token has the features (2, 0, 4, 2), and a sub-layer
 returns (0.5, 0.5, −1, 0). Then the token goes on as the sum, (2.5, 0.5, 3, 2). This is
 the **residual connection**. It is also the reason why everything on this page has the
-same number of features $C$: you can only add vectors of equal length.
+same number of features $C$: you can only add vectors with equally many features.
 
 The sums grow from layer to layer. So that what a sub-layer *reads* always has the same
 size, it reads its input through a **layer normalisation**. Take (2, 0, 4, 2) again and
@@ -84,16 +84,20 @@ the mean $\mu$ and the variance $\sigma^2$ of the features $x$:
 $$\operatorname{LN}(x) = g \odot \frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}} + b$$
 
 Here $\odot$ multiplies feature by feature, and the tiny $\epsilon$ avoids a division by
-zero.
+zero. The token itself is not normalised: what the sub-layer returns is added to $x$, so
+that the token goes on as $x + \operatorname{sublayer}(\operatorname{LN}(x))$. In our
+example the sub-layer reads (0, −1.414, 2.828, 1), and its result is added to (2, 0, 4,
+2).
 
 ## From a vector to the next word
 
 At the end the decoder gives us a vector for each target position. The **generator**
-makes one number of it for each word of the vocabulary, the **logits**. The larger the
-logit, the likelier the word. A softmax turns logits into probabilities, as it does for
-the weights of attention. Suppose these are the logits at *start*. (Those of the other
-three words are so low that their probabilities are 0.000.) Divide each exponential by
-their sum, which is 25.8:
+makes one number of it for each word of the vocabulary, with one more learned matrix.
+These numbers are the **logits**. The larger the logit, the likelier the word. A softmax
+turns logits into probabilities, as it does for the weights of attention. Suppose these
+are the logits at the first position, where the decoder has read only *start*. (Those of
+the other three words are so low that their probabilities are 0.000.) Divide each
+exponential by their sum, which is 25.8:
 
 | word | logit | exponential | probability |
 |:--|--:|--:|--:|
@@ -130,6 +134,9 @@ loss is the mean over all $T$ labels:
 $$\mathcal{L} = -\frac{1}{T} \sum_{t=0}^{T-1}
     \ln p(y_{t+1} \mid y_0, \dots, y_t, \; w)$$
 
+Read the bar as "given": the probability of the next token, given the target so far and
+the source.
+
 **What it gains, and what it costs.** In training all positions of a layer are computed
 at the same time, and a token reaches any token that it may attend to within one layer.
 But writing is sequential. For $T$ tokens you have to run the decoder $T$ times. And if
@@ -138,19 +145,22 @@ it writes a wrong token, it continues in a situation that training never showed 
 
 ## Does it work?
 
-Here is the smallest model of this site, with two layers in each stack. We trained it on
-one core to reply to speeches of Shakespeare's, letter by letter. There are 68 different
-characters. If you only guess, you give each of them 1/68, and the loss is $\ln 68 =
-4.2$ nats. It falls to 1.75:
+Here is the smallest model of this site, with two layers in the encoder and two in the
+decoder. We trained it on one core to reply to speeches of Shakespeare's, letter by
+letter. There are 65 different characters and three special tokens. If you only guess,
+you give each of them 1/68, and the loss is $\ln 68 = 4.2$ nats. In training it falls to
+1.28, and on replies that the model has not seen to 1.75:
 
 ![The loss in training, and on replies that the model has not
 seen.](figure:encoder_decoder.training)
 
-You see that it has learned who may speak and how a line looks. It has not learned to
-make sense, which takes larger models and more text. Read what it replies, drawn at a
-[temperature](../sampling.py) of 0.5:
+Read what it replies, drawn at a [temperature](../sampling.py) of 0.5, which makes
+likely letters even likelier:
 
 ![Three speeches and the replies of the trained model.](table:encoder_decoder.replies)
+
+You see that it has learned who may speak and how a line looks. It has not learned to
+make sense, which takes larger models and more text.
 
 ## Try it
 
@@ -333,7 +343,7 @@ class TransformerLayer(nn.Module):
 
         # **Post-norm**: the paper runs the sub-layer, adds, and normalises the sum.
         # Then every layer rescales $x$ on its way, and training needs a careful warm-up
-        # of the learning rate ([@xiong2020layer]).
+        # ([@xiong2020layer]): the learning rate begins near 0 and grows at first.
         normalised: Tensor = norm(x + self.dropout(sublayer(x)))
         return normalised
 
@@ -493,7 +503,8 @@ class Generator(nn.Module):
     ## Generator
 
     One logit for each token of the vocabulary. We leave the softmax out. In training it
-    is part of PyTorch's `cross_entropy`, and in generation of the sampler.
+    is part of PyTorch's `cross_entropy`. In generation the [sampler](../sampling.py)
+    computes it, and greedy decoding needs none.
 
     * `n_vocab`: number of tokens, $V$
     * `d_model`: number of features, $C$
@@ -544,9 +555,10 @@ class EncoderDecoder(nn.Module):
         # layer to layer. Too small, and they fade. Glorot and Bengio
         # ([-@glorot2010understanding]) draw a matrix uniformly with the variance $2 /
         # (\text{fan}_{in} + \text{fan}_{out})$, which keeps features and gradients at
-        # about the same size. Embeddings are drawn like that, too. With many tokens
-        # they start small: 0.17 after the factor $\sqrt C$ for 37,000 tokens and $C =
-        # 512$, where the paper's start at about 1.
+        # about the same size. The two fans are the numbers of inputs and outputs, the
+        # columns and rows of the matrix. Embeddings are drawn like that, too. With
+        # 37,000 tokens and $C = 512$ their standard deviation is $\sqrt{2 / 37512} =
+        # 0.0073$. After the factor $\sqrt C$ it is 0.17, where the paper's is about 1.
         for parameter in self.parameters():
             if parameter.dim() == 2:
                 nn.init.xavier_uniform_(parameter)
@@ -708,7 +720,8 @@ class EncoderDecoder(nn.Module):
         written = []
         for t in range(max_len):
             # The new token is the only query. It may attend to all that is in the
-            # caches, so you need no mask.
+            # caches, so you need no causal mask. The mask of the source still hides its
+            # padding.
             x = self.tgt_embed(token, offset=t)
             x = self.decoder(
                 x, memory, src_mask, None, caches=caches, src_caches=src_caches
@@ -795,10 +808,11 @@ class EncoderDecoder(nn.Module):
 # | decoder, cross-attention; padding of the source | `[T, S, B, H]` | $O(S T C)$ |
 #
 # Projections and feed-forward networks add $O((S + T) C^2)$. That is the larger part up
-# to lengths of several times the width: a layer of the encoder takes $12 S C^2$
-# multiplications for them, and $2 S^2 C$ for scores and averages. Both are equal at $S
-# = 6 C$. Two thirds of the weights of such a layer, $8 C^2$ of $12 C^2$, belong to the
-# feed-forward network if $F = 4C$.
+# to lengths of several times the width. With $F = 4C$ a layer of the encoder takes $4 S
+# C^2$ multiplications for projections, $8 S C^2$ for the feed-forward network, and $2
+# S^2 C$ for scores and averages. The first two are as much as the last at $S = 6 C$.
+# Two thirds of the parameters of such a layer, $8 C^2$ of $12 C^2$ without the biases,
+# belong to the feed-forward network.
 #
 # In training the number of sequential steps does not depend on the lengths. When you
 # generate, you encode the source once. Then the decoder takes $T$ steps one after the

@@ -52,9 +52,10 @@ print(attend(man, bites, dog))  # the same three rows, in the other order
 
 This holds for all queries, keys and values, as long as no mask hides a token. Let $P$
 be a matrix that shuffles rows. The shuffled inputs give $P Q$, $P K$ and $P V$. So the
-scores are shuffled by rows and by columns. The softmax takes each row by itself and
-treats all entries of a row alike, so you may shuffle before it or after it. And
-$P^\top P = 1$, because $P^\top$ puts every row back in its place. (We leave out the
+scores are $P Q \, (P K)^\top = P \, Q K^\top P^\top$, which means that they are
+shuffled by rows and by columns. The softmax takes each row by itself and treats all
+entries of a row alike, so you may shuffle before it or after it. And $P^\top P$ is the
+identity matrix, because $P^\top$ puts every row back in its place. (We leave out the
 division by the root, which changes nothing here.)
 
 \begin{align}
@@ -77,8 +78,10 @@ a token. It is added to the token that stands there ([@vaswani2017attention, §3
 
 $$y_p = x_p + PE_p$$
 
-![Left: the sum at the bottom of encoder and decoder, after Figure 1 of the paper.
-Right: the matrix of the encodings.](figure:positional_encoding.diagram)
+![Left: the sum at the bottom of encoder and decoder, the two stacks of layers in the
+paper (after its Figure 1). An embedding is the vector of a token's features; the end of
+this page says why it is multiplied by √C. Right: the matrix of the
+encodings.](figure:positional_encoding.diagram)
 
 Which vector should it be? The number $p$ itself, you might say: 0, 1, 2, and so on.
 But at position 500 it would be hundreds of times larger than the features of the token
@@ -109,9 +112,11 @@ its end.
 ![Choose one of 12 hands and a position: the waves of this hand, and all the hands.
 ](figure:positional_encoding.clocks)
 
-Where a hand points is told by two numbers, the sine and the cosine of its angle. So
-four features are two hands. Let the first turn by 1 **radian** per position, which is
-about a sixth of a turn, and the second by 0.01. With a pocket calculator you get:
+Where a hand points is told by two numbers, the sine and the cosine of its angle. The
+hand starts at the top and turns clockwise. Then the sine says how far right its tip is,
+and the cosine how high. So four features are two hands. Let the first turn by 1
+**radian** per position, which is about a sixth of a turn, and the second by 0.01. With
+a pocket calculator you get:
 
 | position $p$ | sine of $p$ | cosine of $p$ | sine of $0.01 p$ | cosine of $0.01 p$ |
 |--:|--:|--:|--:|--:|
@@ -151,8 +156,8 @@ print(torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1))
 The paper writes the same as $\sin(pos / 10000^{2i / d_{\text{model}}})$, with $pos$ for
 our $p$ and $d_{\text{model}}$ for our $C$.
 
-![The encoding for $C = 8$: one row per feature, one column per
-position.](figure:positional_encoding.heat)
+![The encoding for $C = 8$. Here each row is a feature and each column a position, the
+other way round than in the matrix above.](figure:positional_encoding.heat)
 
 Hand 0 goes round once in $2 \pi \approx 6.3$ positions. Each following hand is slower
 by the same factor. With $C = 512$ the last one takes 60,611 positions. Because the
@@ -189,14 +194,15 @@ $$
 \begin{pmatrix} PE_{p, 2i} \\ PE_{p, 2i + 1} \end{pmatrix}
 $$
 
-What is that good for? Suppose we want a head that looks at the word just before. A head
-multiplies its input by a learned matrix, the query projection. Leave the token away for
-a moment, and let this matrix be the rotation one step back. Then the query of position
-7 is the encoding of position 6. Its dot product with the encoding of position 6 is
-larger than with any other, because all encodings have the same length, and among those
-the equal one fits best. So the head attends to the word before, at every position, and
-all that with one matrix. Here are three heads that were set by hand in this way, for 0,
-1 and 4 positions back:
+What is that good for? Suppose we want a head that looks at the word just before. Look
+at the encodings alone, without tokens. A head multiplies its input by a learned matrix,
+the query projection. Put the rotations one step back on the diagonal of this matrix,
+one 2 × 2 block for each hand, and zeros elsewhere. Let the key projection change
+nothing. Then the query of position 7 is the encoding of position 6, and so is the key
+of position 6. Their dot product is larger than with any other key, because all
+encodings have the same length, and among those the equal one fits best. So the head
+attends to the word before, at every position, and all that with one matrix. Here are
+three heads that were set by hand in this way, for 0, 1 and 4 positions back:
 
 ![Three heads that were set by hand. Each head has all 32 features here, the inputs are
 encodings without tokens, and queries are multiplied by 12 to make the weights
@@ -207,25 +213,28 @@ show it. What we know is that its weights *can* express it.
 
 **Does it work?** We trained small [language models](autoregressive.py) on Shakespeare,
 each for less than a minute on one CPU core. There were four ways to tell positions, and
-five runs with each. This is the mean loss on text that they had not seen, in nats per
-character. (Less is better, and guessing would cost 4.17.)
+five runs with each. This is the mean loss on text that they had not seen. The loss of a
+character is $-\ln p$ if the model gave it the probability $p$, in a unit called nat.
+Guessing among 65 characters would cost $\ln 65 = 4.17$:
 
 | no positions | learned vectors | sinusoids | rotary positions |
 |--:|--:|--:|--:|
 | 2.25 | 2.20 | 2.19 | 1.94 |
 
-Are positions worth so little? Such a model may look only back, and this alone tells it
-[something about order](#relative-schemes). *Rotary positions* are a later scheme, which
-you find there, too. After 18 seconds of training, one of the models with sinusoids
-writes like this. It has found out how long words and lines are, but hardly a word:
+Why are sinusoids hardly better than no positions at all? Such a model may look only
+back, and this alone tells it [something about order](#relative-schemes). And a sum of
+token and position is only a hint: the layers above must find out about distances by
+themselves. *Rotary positions*, a later scheme that you find there, too, put the
+distance into attention itself.
+
+After 18 seconds of training, one of the models with sinusoids writes like this. It has
+found out how long words and lines are, but hardly a word:
 
 > Bucow to sot so sope your:\
 > And fourd ighm sin, wat laded, sut I sor arte the lare
 
 **What it gains, and what it costs.** The encoding has no parameters, and you can
-compute it for any position. It costs one addition per feature. But a sum of token and
-position is only a hint: the layers above must find out about distances by themselves.
-Later [schemes](#relative-schemes) put the distance into attention itself.
+compute it for any position. It costs one addition per feature.
 
 ## Try it
 
@@ -268,8 +277,8 @@ def get_positional_encoding(
     check_sizes(d_model=d_model, max_len=max_len)
 
     # One frequency for each hand, and each hand has two features: $2i$ runs through 0,
-    # 2, 4, and so on. With four features you get $(1, 0.01)$. We write
-    # $10000^{-2i/C}$ as $e^{-2i \ln(10000) / C}$.
+    # 2, 4, and so on. With four features you get $(1, 0.01)$. We write $10000^{-2i/C}$
+    # as $e^{-2i \ln(10000) / C}$, which is the same, because $10000 = e^{\ln 10000}$.
     even = torch.arange(0, d_model, 2, dtype=dtype, device=device)
     frequencies = torch.exp(-even * math.log(10000.0) / d_model)
 
@@ -409,9 +418,9 @@ class LearnedPositionalEncoding(nn.Module):
         self.dropout = nn.Dropout(dropout_prob)
 
         # All vectors start at zero. Weights of a network must start at random numbers,
-        # or all units would learn the same. But each position is trained by other
-        # tokens, so they become different without that. (A model that initialises all
-        # its parameters by itself may overwrite the zeros.)
+        # or all units would learn the same. But at each position stand other tokens, so
+        # each vector gets another gradient, and they become different without that. (A
+        # model that initialises all its parameters by itself may overwrite the zeros.)
         self.positional_encodings = nn.Parameter(torch.zeros(max_len, 1, d_model))
 
     def forward(
@@ -451,10 +460,13 @@ class LearnedPositionalEncoding(nn.Module):
 # not say why the number is 10,000. We can only say what it is good for: the slowest
 # hand does not come round within a text.
 #
-# **Sum or concatenation.** Why add $PE_p$, when you could append it? Appending needs
-# more features, and it gains little. The first projection of the sum is $(x_p + PE_p) W
-# = x_p W + PE_p W$. That is also the projection of the two vectors side by side, if the
-# matrix has $W$ in its upper and $W$ in its lower half.
+# **Sum or concatenation.** Why add $PE_p$, when you could append it? Appending can do
+# more: the first projection then has one matrix for tokens and another for positions,
+# $x_p W + PE_p W'$. A sum has the same one for both, $(x_p + PE_p) W = x_p W + PE_p W$.
+# But appending needs more features, in every layer. And a sum need not mix the two up.
+# With $C = 512$ the encodings of 128 positions lie nearly all in 39 of the 512
+# directions (99 % of their squares), so that the embeddings can learn to use the
+# others.
 #
 # **Longer texts.** The formula has a value for any position. But this does not mean
 # that a trained model works there. We let the small models from above learn on texts of
@@ -467,9 +479,10 @@ class LearnedPositionalEncoding(nn.Module):
 # | rotary positions | 1.86 | 1.87 | 2.53 |
 #
 # As soon as the sinusoids leave what training has shown, the model meets combinations
-# of angles that it has never seen, and it knows hardly more than which letters are
-# frequent. Rotary positions last a little longer. Press et al. ([-@press2021train])
-# measured the same in large models, and proposed a scheme that works for longer texts.
+# of angles that it has never seen, and soon it knows hardly more than which letters are
+# frequent. That alone would give a loss of 3.35 on the same text. Rotary positions last
+# a little longer. Press et al. ([-@press2021train]) measured the same in large models,
+# and proposed a scheme that works for longer texts.
 #
 # ## Scaling the embeddings by √C
 #
@@ -480,10 +493,11 @@ class LearnedPositionalEncoding(nn.Module):
 # the factor and with $C = 512$ the embedding would have 0.044, and the position would
 # be 16 times as large as the token.
 #
-# Other initialisations need not have this balance. The tied matrix of our
-# [encoder–decoder](encoder_decoder.py) starts smaller, and its tokens with it. It
-# learns all the same, because training changes the size of the embeddings. The module
-# on this page only adds. The [model](models.py) scales.
+# Other initialisations need not have this balance. Our
+# [encoder–decoder](encoder_decoder.py) ties its embeddings to its output: both are one
+# matrix. This matrix starts smaller, and the tokens with it. It learns all the same,
+# because training changes the size of the embeddings. The module on this page only
+# adds. The [model](models.py) scales.
 #
 # ## Relative schemes
 #
@@ -505,15 +519,16 @@ class LearnedPositionalEncoding(nn.Module):
 # What do the letters mean? Shaw et al. learn a vector for each distance, up to a
 # largest one, and a second one that is added to the value. In Transformer-XL one term
 # compares contents, $c_{ts} = (q_t + u) \cdot k_s$, and one asks for a distance,
-# $p_{ts} = (q_t + v) \cdot W r_{t-s}$. Here $r$ are the sinusoids of a distance, and
-# $u$ and $v$ stand in for the position of the query. T5 does not divide by
-# $\sqrt{d_k}$, and has one number for a range of distances. ALiBi takes off more the
-# farther away a key is, with a fixed slope $m_h$ for each head.
+# $p_{ts} = (q_t + v) \cdot W r_{t-s}$. Here $r$ are the sinusoids of a distance. An
+# absolute position would also be part of the query. In its place stand $u$ and $v$,
+# which are the same at all positions, so that only the distance counts. T5 does not
+# divide by $\sqrt{d_k}$, and has one number for a range of distances. ALiBi takes off
+# more the farther away a key is, with a fixed slope $m_h$ for each head.
 #
 # **RoPE** is what most models use today. It turns queries and keys themselves, by the
 # angle of their position, with the rotation that you know from above. Let $R_t$ be the
-# rotation by $t$ positions. The dot product of two turned vectors depends only on the
-# difference of the angles:
+# rotation by $t$ positions. If you turn two vectors back by the same angle, their dot
+# product does not change. So turn both back by $t$ positions:
 #
 # $$R_t q_t \cdot R_s k_s = q_t \cdot R_{s - t} k_s$$
 #
@@ -561,10 +576,11 @@ class LearnedPositionalEncoding(nn.Module):
 #
 # <details><summary>Answer</summary>
 #
-# Each hand contributes $\cos \omega_i k$, so the dot product is $\sum_i \cos \omega_i
-# k$, with its maximum $C / 2$ at $k = 0$. It falls with the distance on the whole, but
-# not steadily, because each cosine oscillates. It is the same for $k$ and $-k$: without
-# projections it cannot tell before from after.
+# Let $a$ and $b$ be the angles of hand $i$ at the two positions. It contributes $\sin a
+# \sin b + \cos a \cos b = \cos(a - b) = \cos \omega_i k$. So the dot product is $\sum_i
+# \cos \omega_i k$, with its maximum $C / 2$ at $k = 0$. It falls with the distance on
+# the whole, but not steadily, because each cosine oscillates. It is the same for $k$
+# and $-k$: without projections it cannot tell before from after.
 #
 # ![Dot products of one position with all others, $C =
 # 128$.](figure:positional_encoding.products)

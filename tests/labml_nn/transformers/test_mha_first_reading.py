@@ -11,6 +11,7 @@ from docs_src.figures import mha as figures
 from docs_src.live.export import rounded_model
 from labml_nn import kernels
 from labml_nn.attention_maps import attention_maps
+from labml_nn.experiments.data import read_corpus
 from labml_nn.transformers import mha
 from labml_nn.transformers.mha import MultiHeadAttention
 from labml_nn.transformers.utils import padding_mask, subsequent_mask
@@ -94,6 +95,16 @@ def test_the_figure_has_the_same_example(x):
     for name, matrix in matrices().items():
         linear = {"Q": module.query, "K": module.key, "V": module.value}[name].linear
         assert torch.equal(linear.weight, matrix.T)
+
+
+def test_numbers_of_a_key():
+    """Alive, then article or verb, noun, article; no query asks for the second."""
+    article, noun, verb, alive = matrices()["K"]
+    assert alive.nonzero().flatten().tolist() == [0]
+    assert noun.nonzero().flatten().tolist() == [2]
+    assert [row[1] for row in (article, noun, verb, alive)] == [1, 0, 1, 0]
+    assert [row[3] for row in (article, noun, verb, alive)] == [2, 0, 0, 0]
+    assert not matrices()["Q"][:, 1].any()
 
 
 def test_who_looks_for_whom(attention, x):
@@ -195,7 +206,7 @@ def test_two_trained_heads(trained):
     rest = on_line[[h for h in range(12) if h != line_head]]
     assert rest.max() == pytest.approx(others, abs=0.005)
     (back,) = said(r"second gives ([\d.]+) to the previous")
-    means = weights.diagonal(-1, 0, 1)[:, 6:].mean(1)
+    means = weights[line + 1 :, line + 1 :].diagonal(-1, 0, 1).mean(1)
     assert means[back_head] == pytest.approx(back, abs=0.005) and means.argmax() == back_head
 
 
@@ -237,9 +248,28 @@ def test_without_a_head(trained):
     assert found == pytest.approx((is_1, least, most, named), abs=0.0055)
 
 
+RESULT = Path(__file__).parents[3] / "docs_src/results/autoregressive/result.json"
+
+
+def test_what_it_has_read():
+    """The lines of the plays, and the loss on text that was held out."""
+    (held_out,) = said(r"text that it has not read, the loss is ([\d.]+\d)\.")
+    result = json.loads(RESULT.read_text(encoding="utf-8"))["result"]
+    assert held_out == pytest.approx(result["validation_loss"], abs=0.005)
+    text = held_text()
+    assert all(speech in text.train for speech in SPEECHES)
+    assert figures.SAID not in text.text, "the page says that we made it up"
+
+
+def held_text():
+    try:
+        return read_corpus()
+    except FileNotFoundError:
+        pytest.skip("Tiny Shakespeare is not here")
+
+
 def test_what_the_model_wrote():
-    result = Path(__file__).parents[3] / "docs_src/results/autoregressive/result.json"
-    result = json.loads(result.read_text(encoding="utf-8"))
+    result = json.loads(RESULT.read_text(encoding="utf-8"))
     (quote,) = re.findall(r"(?s)\n> (.*?)\n\n", SOURCE)
     assert quote.replace("\\\n> ", "\n") in result["samples"][0]["text"]
     assert 90 < result["result"]["seconds"] < 150, "two minutes"

@@ -72,6 +72,7 @@ def test_layer_normalisation_by_hand():
         norm.bias.copy_(vector("and the biases"))
     expected = vector("the biases (0, 0, 0, 1) we get")
     torch.testing.assert_close(norm(x), expected, **close)
+    assert torch.equal(vector("In our example the sub-layer reads"), expected)
 
 
 def test_logits_probabilities_and_losses():
@@ -133,16 +134,21 @@ def test_the_example_is_learned_and_written():
 def test_the_trained_model():
     found = json.loads(RESULT.read_text(encoding="utf-8"))
     vocabulary = found["run"]["model"]["config"]["n_vocab"]
-    said = re.search(r"There are (\d+) .* \$\\ln \1 = (\S+)\$ nats. It falls to (\S+):", PAGE)
-    assert said and int(said[1]) == vocabulary
-    assert said[2] == f"{math.log(vocabulary):.1f}"
-    assert float(said[3]) == pytest.approx(found["result"]["validation_loss"], abs=5e-3)
+    texts = json.loads((RESULT.parent / "vocabulary.json").read_text(encoding="utf-8"))
+    special = vocabulary - len(texts["characters"])
+    assert special == 3 and f"{len(texts['characters'])} different characters and three" in PAGE
+    guess = re.search(rf"\$\\ln {vocabulary} = (\S+)\$ nats", PAGE)
+    said = re.search(r"In training it falls to (\S+), .*? seen to (\S+):", PAGE)
+    assert guess and said and guess[1] == f"{math.log(vocabulary):.1f}"
+    losses = found["result"]["train_loss"], found["result"]["validation_loss"]
+    assert [float(loss) for loss in said.groups()] == pytest.approx(losses, abs=5e-3)
     assert found["run"]["model"]["config"]["n_layers"] == 2
 
 
 def test_embeddings_start_smaller_than_those_of_the_paper():
     deviation = math.sqrt(512) * math.sqrt(2 / (37_000 + 512))
-    assert f"start small: {deviation:.2f} after the factor" in PAGE
+    assert f"37512}} = {math.sqrt(2 / 37_512):.4f}$" in PAGE
+    assert f"After the factor $\\sqrt C$ it is {deviation:.2f}," in PAGE
     table = nn.init.xavier_uniform_(torch.empty(37_000, 512))
     assert (math.sqrt(512) * table.std()).item() == pytest.approx(deviation, rel=0.01)
 

@@ -3,12 +3,14 @@
 import json
 import math
 import re
+from collections import Counter
 from pathlib import Path
 from statistics import mean
 
 import pytest
 import torch
 
+from labml_nn.experiments.data import read_corpus
 from labml_nn.transformers import positional_encoding
 from labml_nn.transformers.encoder_decoder import EncoderDecoderLanguageModel
 from labml_nn.transformers.positional_encoding import (
@@ -85,6 +87,18 @@ def test_with_positions_the_two_sentences_differ():
 def test_digits_of_the_counter():
     for position, *digits in rows("position", "digits"):
         assert int("".join(str(int(digit)) for digit in digits), 2) == position
+
+
+def test_directions_of_the_encodings():
+    """How many hold 99 % of the squares."""
+    table = get_positional_encoding(512, 128, dtype=torch.float64)[:, 0]
+    shares = (squares := torch.linalg.svdvals(table) ** 2).cumsum(0) / squares.sum()
+    assert f"128 positions lie nearly all in {int((shares < 0.99).sum()) + 1} of the 512" in PAGE
+
+
+def test_a_hand_starts_at_the_top_and_turns_clockwise():
+    right, up = get_positional_encoding(2, 2)[:, 0].T
+    assert (right[0], up[0]) == (0, 1) and right[1] > 0 and up[1] < 1
 
 
 def test_hands_and_their_precision():
@@ -203,6 +217,18 @@ def test_losses_with_each_kind_of_positions():
     assert {round(run["result"]["seconds"]) for run in runs[2]} <= {17, 18}
     (quote,) = re.findall(r"(?s)\n> (.*?)\n\n", SOURCE)
     assert quote.replace("\\\n> ", "\n") in "".join(run["samples"][0]["text"] for run in runs[2])
+
+
+def test_the_loss_of_knowing_how_frequent_each_letter_is():
+    try:
+        text = read_corpus()
+    except FileNotFoundError:
+        pytest.skip("Tiny Shakespeare is not here")
+    counts, unseen = Counter(text.train), Counter(text.validation)
+    assert f"\\ln {len(counts)} = {math.log(len(counts)):.2f}$" in PAGE
+    chances = {letter: n / counts.total() for letter, n in counts.items()}
+    loss = -sum(n * math.log(chances[letter]) for letter, n in unseen.items()) / unseen.total()
+    assert f"That alone would give a loss of {loss:.2f} on the same text" in PAGE
 
 
 def test_losses_beyond_the_length_of_training():
