@@ -171,8 +171,8 @@ assert closing[0] > 0.9 > 0.3 > closing[1]
 ```
 
 The model is that of the [Elman page](../recurrent/elman/__init__.py#training) with
-another layer in it. Only one thing is new in its training. A state is now a pair,
-$(h_t, c_t)$, and we detach both of its parts.
+another layer in it. Two things are new in its training. A state is now a pair,
+$(h_t, c_t)$, and we detach both of its parts. And the learning rate has a schedule.
 
 Two layers of 128 cells, trained on Shakespeare for about two minutes of one CPU core,
 write like this:
@@ -182,9 +182,9 @@ write like this:
 
 Their loss is 1.65 nats per character, on the part of the text that was held back. The
 [Elman network](../recurrent/elman/__init__.py#training) reaches 1.59 after as many
-updates, with 39 % more parameters. Are the gates in vain? Not for long memories. But
-you can predict most characters of Shakespeare from the few before them, so this text
-hardly asks for one. [Other tasks](../experiments/memory.py) do.
+updates, with 39 % more parameters. Are the gates in vain? Here they have little to do.
+The few characters before the next one say much about it, and this text hardly asks for
+a long memory. [Other tasks](../experiments/memory.py) ask for one.
 
 **What it gains, and what it costs.** A cell keeps a number over many steps, and loses
 hardly any of it unless a gate closes. [The gradient](#the-gradient) comes back over
