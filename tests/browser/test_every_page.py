@@ -47,7 +47,7 @@ LESSONS = {
 }
 POSITIONS = "labml_nn/transformers/positional_encoding.html"
 BY_HAND = "labml_nn/kernels/feedback_by_hand.html"
-LARGEST = {BY_HAND: 6550, "labml_nn/recurrent/elman/index.html": 5700}
+LARGEST = {BY_HAND: 6700, "labml_nn/recurrent/elman/index.html": 5700}
 
 # Where each part that a reader sees first begins, in pixels from the top, once it is painted.
 TOPS = """() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => {
