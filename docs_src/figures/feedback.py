@@ -68,14 +68,14 @@ def _steps(levels):
             parts.append(line(x + 24, y + 7, write, y + 7, "l t1"))
         parts.append(arrow(write, bottom - HEIGHT + 7, write, TOP + HEIGHT, "l t1"))
         parts.append(box(write, TOP, 30, HEIGHT, f"m{_below(t)}", 1, "#FeedbackTransformer.read"))
-        if t + 1 < STEPS:
-            # The bus above the slots grows by one vector at each step.
-            parts.append(line(write, TOP, write, TOP - 14, "l t2"))
-            parts.append(line(write, TOP - 14, write + ACROSS - 66, TOP - 14, "l t2"))
-            if t:
-                parts.append(line(write - ACROSS, TOP - 14, write, TOP - 14, "l t2"))
-            down = bottom - HEIGHT - UP + HEIGHT / 2
-            parts.append(line(read + ACROSS, TOP - 14, read + ACROSS, down, "l t2"))
+        for reader in range(t + 1, STEPS):
+            # Each step reads from a rail of its own, which only the slots before it join.
+            rail, to = TOP - 10 * reader, read + (reader - t) * ACROSS
+            parts.append(line(write, TOP if reader == t + 1 else rail + 10, write, rail, "l t2"))
+            if not t:
+                parts.append(line(write, rail, to, rail, "l t2"))
+                down = bottom - HEIGHT - UP + HEIGHT / 2
+                parts.append(line(to, rail, to, down, "l t2"))
         parts.append(text(x, bottom + 16, f"step {t}", "middle"))
     return Panel(WIDTH, bottom + 20, tuple(parts))
 

@@ -150,10 +150,11 @@ def gradient():
     )
 
 
-def _arriving(bias):
+def _arriving(bias, *, cut=False):
     """The length of a gradient of length 1 at the last state, so many steps before.
 
     For new layers with random inputs; `bias` is that of the forget gates, None an Elman layer.
+    `cut` detaches the hidden states of an LSTM, so that the gradient takes the cell states alone.
     """
     torch.manual_seed(5)
     x = torch.randn(FAR[-1] + 50, BATCH, UNITS).double()
@@ -167,6 +168,8 @@ def _arriving(bias):
         state = tuple(part[0] for part in lstm.initial(x))
     states = []
     for x_t in x:
+        if cut:
+            state = (state[0].detach(), state[1])
         state = step(x_t, *state) if bias is not None else (step(x_t, *state),)
         states.append([part.requires_grad_() if part.is_leaf else part for part in state])
     # The gradient enters at the state that is kept: of an LSTM the cell state.

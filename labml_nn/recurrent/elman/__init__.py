@@ -120,13 +120,18 @@ p_t &= \operatorname{softmax}(z_t), &
 We do not choose weights by hand. We start from random ones. For each weight we compute
 how the loss would change with it. All these derivatives together are the **gradient**
 of the loss. Then we move each weight a little to the side on which the loss falls, and
-repeat. Three things are new in this program. An `Embedding` replaces the one-hot vector
-and looks up a vector of any width, the **embedding** of the token, which is learned
-like every weight. The text is read in chunks of ten letters, and the state after one
-chunk is passed to the next. PyTorch remembers how each number was computed (its
-*graph*), to find derivatives. `detach` makes it forget that for the state, so that each
-chunk is on its own when the gradient is computed. And the gradient is clipped, for a
-reason that [follows below](#the-gradient).
+repeat. Four things are new in this program:
+
+1. An `Embedding` replaces the one-hot vector. It looks up a vector of any width, the
+   **embedding** of the token, which is learned like every weight. So $W$ no longer
+   picks a column. It multiplies the embedding.
+2. The text is read in chunks of ten letters, and the state after one chunk is passed to
+   the next.
+3. PyTorch remembers how each number was computed (its *graph*), to find derivatives.
+   `detach` makes it forget that for the state. Otherwise the backward pass of each
+   chunk would run through all chunks before it.
+4. The gradient is **clipped**: if it is too long, we make it shorter. The reason
+   [follows below](#the-gradient).
 
 ```python
 import torch
@@ -182,9 +187,10 @@ on sentences, averaged the hidden states in which each word left it, and cluster
 averages. Nouns separated from verbs, and animate nouns from inanimate ones. It had
 learned this from word order alone.
 
-Is this true of a network of ours? The one that you can [try below](#try-it) has read
-Shakespeare, letter by letter. Give it a verse that it has not seen. The first letter of
-a word costs it 2.67 nats on average, and each later one 0.74:
+Are the first letters of words the hard ones for a network of ours, too? The one that
+you can [try below](#try-it) has read Shakespeare, letter by letter. Give it a verse
+that it has not seen. The first letter of a word costs it 2.67 nats on average, and each
+later one 0.74:
 
 ![The loss of each letter of a verse. The first letters of words stand
 out.](figure:trained.surprise_of_elman)
@@ -204,8 +210,8 @@ way](#differences-from-the-paper).
 first token or the millionth. And with $N$ hidden units, all that a layer keeps is $N$
 numbers. But they must do for everything, and new information overwrites old. A
 [transformer](../../transformers/mha.py) stores every token instead. The steps must also
-wait for each other. And the gradient has to survive all of them in the backward pass,
-which it [rarely does](#the-gradient).
+wait for each other. And to learn from something long ago, the gradient must come back
+over all steps since, and [little of it does](#the-gradient).
 
 <details><summary>Symbols, their code and shapes</summary>
 
@@ -695,9 +701,12 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
 # **With a vector.** An error at $h_t$ has two sources: the prediction at step $t$, and
 # everything that goes wrong later because of it. Write $g_t$ for the part that comes
 # from the prediction at step $t$ alone. Write $\delta_t$ for the gradient of the whole
-# loss with respect to the sum $a_t = W x_t + U h_{t-1} + b$. The later steps send back
-# $U^\top \delta_{t+1}$. We add both parts, and multiply by the slope $f'(a_t)$ of each
-# unit. ($\odot$ multiplies number by number.)
+# loss with respect to the sum $a_t = W x_t + U h_{t-1} + b$. What do the later steps
+# send back? If unit $j$ changes by a little, the sum of unit $i$ at the next step
+# changes by $U_{ij}$ times as much. So unit $j$ gets back $U_{ij}$ times the gradient
+# of that sum, added up over all sums. For all units together that is $U^\top
+# \delta_{t+1}$. We add both parts, and multiply by the slope $f'(a_t)$ of each unit.
+# ($\odot$ multiplies number by number.)
 #
 # $$\delta_t = f'(a_t) \odot \left(g_t + U^\top \delta_{t+1}\right), \qquad
 #   \frac{\partial \mathcal{L}}{\partial U} = \sum_t \delta_t h_{t-1}^\top, \qquad
@@ -705,29 +714,38 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
 #
 # The weights are used at every step, so their gradients are sums over all steps. And
 # with each step back, the gradient is multiplied by $U$ and by the slope of $f$, which
-# takes the place of the factor $u$. For tanh the slope is $1 - h^2$, and
+# takes the place of the factor $u$. The slope of tanh is one minus the square of its
+# value. The derivative of a vector by another one is a matrix, which holds the
+# derivative of each component by each. Here it is a product, in which *diag* writes the
+# slopes on the diagonal of a matrix of zeros:
 #
 # $$\frac{\partial h_t}{\partial h_{t-k}} = D_t U \, D_{t-1} U \cdots D_{t-k+1} U,
 #   \qquad D_t = \operatorname{diag}(1 - h_t^2)$$
 #
-# **How fast?** A product of many factors rarely keeps its size. By how much can $U$
-# stretch or shrink a vector? Between its smallest and its largest *singular value*. If
-# all of them are below 1, each step shrinks the gradient, and it vanishes exponentially
-# with the distance ([@bengio1994learning]). To explode, it needs a singular value above
-# 1 ([@pascanu2013difficulty]).
+# **How fast?** A product of many factors rarely keeps its size. Multiply a vector by
+# $U$, and its length changes by some factor. The largest and the smallest factor that
+# any vector can get are the largest and the smallest *singular value* of the matrix. No
+# slope of tanh is above 1. So if all singular values are below 1, each step shrinks the
+# gradient, and it vanishes exponentially with the distance ([@bengio1994learning]). To
+# explode, it needs a singular value above 1 ([@pascanu2013difficulty]).
 #
 # What does our orthogonal $U$ achieve? All its singular values are 1, but the slopes
-# still shrink the gradient. If you send random inputs of variance 1 through a new
-# `ElmanLayer`, 0.0001 of the gradient is left after 30 steps. `torch.nn.RNN` draws $U$
-# from $\mathcal{U}(\pm 1/\sqrt{N})$ instead. A singular value says what *one* product
-# with $U$ can do. Here the largest is above 1, so one step may still stretch. What
+# still shrink the gradient. `torch.nn.RNN` instead draws each number of $U$ at random
+# from the range $\pm 1/\sqrt{N}$. A singular value says what *one* product with $U$ can
+# do. In such a matrix the largest is above 1, so one step may still stretch. What
 # *many* products do depends on the eigenvalues, roughly, the factors by which $U$
 # stretches a vector that it does not turn. The largest of them in absolute value, the
-# *spectral radius*, is here about $1/\sqrt 3 \approx 0.58$. So ten steps without input
-# keep only $0.58^{10} \approx 0.4\,\%$ of a small state.
+# *spectral radius* ρ, is here about $1/\sqrt 3 \approx 0.58$. So ten steps without
+# input keep only 0.4 % of a small state.
 #
-# ![How long a gradient is after so many steps back: in new networks, whose $U$ has the
-# spectral radius ρ, and in the trained one.](figure:elman.vanishing)
+# ![How long a gradient is after so many steps back: in new networks, whose $U$ is an
+# orthogonal matrix times ρ, and in the trained one.](figure:elman.vanishing)
+#
+# The curve ρ = 1.0 is that of an orthogonal $U$. About a thousandth of its gradient is
+# left after 30 steps. Larger inputs would leave less, because they move the units to
+# where tanh is flatter. At ρ = 1.5 each step stretches by nearly as much as the slopes
+# shrink, but only for inputs of this size. At ρ = 2.0 the slopes cannot keep up, and
+# the gradient explodes.
 #
 # **In a trained network** you cannot read this off $U$. In the one above, the two
 # matrices have spectral radii of 3.2 and 2.7. Does its gradient explode? It vanishes:
@@ -747,7 +765,8 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
 #
 # **Gates.** An Elman network sends its whole state through $U$ and $f$ at every step.
 # An [LSTM](../../lstm/__init__.py) has a second state, its cell $c_t$. At each step it
-# keeps a part of the old cell and *adds* something new, $\tilde c_t$:
+# keeps a part of the old cell and *adds* something new, $\tilde c_t$, for which the
+# page on the LSTM writes $g_t$:
 #
 # $$c_t = f_t \odot c_{t-1} + i_t \odot \tilde c_t$$
 #
@@ -863,8 +882,9 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
 # ## Exercises
 #
 # **1.** The first experiment of the paper is a stream of bits: two random bits, then
-# their exclusive or, then two more random bits, and so on, `101 110 000 …`. Train a
-# layer to predict the next bit. Which bits can it predict?
+# their exclusive or (which is 1 if just one of them is 1), then two more random bits,
+# and so on, `101 110 000 …`. Train a layer to predict the next bit. Which bits can it
+# predict?
 #
 # <details><summary>Answer</summary>
 #

@@ -42,16 +42,19 @@ first known:
 
 Let us follow the 7. At step 2, layer 1 looks back at lines 0 and 1 and finds it. Could
 layer 1 use it at step 3? No. It can only look at line 2 as it is written, and there is
-no 7 in it. The 7 is in an *output* of layer 1, so layer 2 is the first to see it. Each
-line that depends on the one before costs one more layer, and a model of $L$ layers runs
-out of them. That is a pity. When we come to step 3, the model *has* the 7. It only has
-it too high up.
+no 7 in it. The 7 is in an *output* of layer 1, so layer 2 is the first to see it.
+(Could layer 1 not look at lines 0, 1 and 2 at once, and do both updates itself? For two
+updates a layer can learn this in part. But each further line multiplies the cases to be
+learned. So we count one update for a layer.) Each line that depends on the one before
+costs one more layer, and a model of $L$ layers runs out of them. That is a pity. When
+we come to step 3, the model *has* the 7. It only has it too high up.
 
 **Is there no way around?** Sometimes there is. If all updates were `x = x + 1`, a
 single layer would do, because attention can average what all lines add, and the average
-times the number of lines is the sum. Such shortcuts exist for surprisingly many tasks
-([@liu2023transformers]). But no one tells the model about them. It may fail to find
-them in training, and then a value like ours needs one more layer for each line.
+times the number of lines, which a model knows from the position, is the sum. Such
+shortcuts exist for surprisingly many tasks ([@liu2023transformers]). But no one tells
+the model about them. It may fail to find them in training, and then a value like ours
+needs one more layer for each line.
 
 ## Feedback
 
@@ -65,17 +68,18 @@ close, as you will see.)
 ![Left: the outputs of all layers at a step form its memory vector, and all layers of
 later steps attend to it. Right: one layer.](figure:feedback.diagram)
 
-**What does it write?** A mixture of what all its layers have computed at this step. Let
-us take vectors of two features, and pretend that the first holds `x` and the second
-`y`. (A trained network has a code of its own, with many more features.) Here we take
-two layers, to see a mixture. Suppose that at step 2 the embedding knows neither number.
-Suppose also that the lower layer has computed 6 by mistake, and that the upper one
-corrects it. (One layer could do without this, if it made no mistake.) Each layer has a
-learned number, its **layer weight** $a_l$. It may be any number, also a negative one.
-The *softmax* turns these into **shares**, which are positive and sum to one. It raises
-$e$ to each of them and divides the results by their sum. (In attention, below, other
-words are usual: what stands before the softmax is the *score*, and what comes out of it
-is the *weight*.)
+**What does it write?** A mixture of what all its layers have computed at this step.
+(Why not the top layer alone? Training may choose that, but it [chose
+otherwise](#layer-weights).) Let us take vectors of two features, and pretend that the
+first holds `x` and the second `y`. (A trained network has a code of its own, with many
+more features.) Here we take two layers, to see a mixture. Suppose that at step 2 the
+embedding knows neither number. Suppose also that the lower layer has computed 6 by
+mistake, and that the upper one corrects it. (One layer could do without this, if it
+made no mistake.) Each layer has a learned number, its **layer weight** $a_l$. It may be
+any number, also a negative one. The *softmax* turns these into **shares**, which are
+positive and sum to one. It raises $e$ to each of them and divides the results by their
+sum. (In attention, below, other words are usual: what stands before the softmax is the
+*score*, and what comes out of it is the *weight*.)
 
 | layer | output | weight $a_l$ | exp | share | share × output |
 |--:|:--|--:|--:|--:|:--|
@@ -89,19 +93,20 @@ It holds nearly `x = 7` and `y = 5`, because most of it comes from the top layer
 layer weights are *the same at every step* and for every text. What changes from step to
 step are the outputs.
 
-**How is it read?** At step 3 we have three memory vectors, one in each **slot**. One of
-the heads of layer 1, which attend side by side, needs `x`. As in
+**How is it read?** At step 3 we have three memory vectors, in the **slots** 0, 1 and 2.
+Layer 1 has several heads, which attend side by side. One of them needs `x`. As in
 [attention](../mha.py), it has a query for what it is looking for, and each slot has a
 key for what it is about and a value for what it says. Keys and values are computed from
 memory vectors by learned matrices. To keep the numbers round, we do not compute them
 here. We choose them, and pretend that each slot is about the variable that its line has
 set. (So the 7 of slot 2 stands for the 6.59 above, and its 5 is left out.)
 
-Let (2, 0) mean "about `x`" and (0, 2) "about `y`", in queries and in keys. The product
-of query and key is then 4 for slot 0 and for slot 2, which are both about `x`. But only
-one of them is up to date! So a score has a second part, a bias $b_d$ for the
-**distance** $d$, which says how many steps ago the slot was written. As in all
-attention, the sum is divided by the root of the number of features, here two:
+Let (2, 0) mean "about `x`" and (0, 2) "about `y`", in queries and in keys. Our head
+needs `x`, so its query is (2, 0). The product of query and key is then 4 for slot 0 and
+for slot 2, which are both about `x`. But only one of them is up to date! So a score has
+a second part, a bias $b_d$ for the **distance** $d$, which says how many steps ago the
+slot was written. We choose −2 for each further step. As in all attention, the sum is
+divided by the root of the number of features, here two:
 
 | slot | key | value | match | distance | bias | sum / √2 | exp | weight |
 |--:|:--|:--|--:|--:|--:|--:|--:|--:|
@@ -115,8 +120,8 @@ the 7. Without the distance, slots 0 and 2 would count alike. The head would fin
 
 **In two formulas.** Write $x_t^l$ for the output of layer $l$ at step $t$, and $m_t$
 for the memory vector. (This $x$ is a vector of the network. It is not the `x` of the
-program.) In the first table you computed the second line. In the second table you did a
-part of the first:
+program.) With the table of layer weights you computed the second line. With the table
+of slots you did a part of the first:
 
 \begin{align}
 x_t^l &= \operatorname{Layer}_l\big(x_t^{l-1}, \; [m_0, \dots, m_{t-1}]\big) \\
@@ -127,8 +132,8 @@ Layer 1 still starts from the embedding $x_t^0$ of its own step. But now it can 
 to $m_{t-1}$, in which the top layer of the step before has a share.
 
 **Does it work?** We trained small models on random programs of 16 such lines, with six
-values and six kinds of updates, for less than a minute of one CPU core each
-(`docs_src/results/programs.py`). The Transformers have [rotary
+values (after 5 comes 0) and six kinds of updates, for less than a minute of one CPU
+core each (`docs_src/results/programs.py`). The Transformers have [rotary
 positions](../modern.py), so that they know distances, too. After each line a model must
 say what `x` and `y` are now. In how many of 100 programs is it right, on average over
 three runs?
@@ -142,10 +147,12 @@ three runs?
 | with feedback, 2 layers | 100 | 100 | 100 | 100 | 100 | 99 |
 
 At step 2 all of them are right, because one layer is enough. At step 3 the Transformer
-with one layer begins to fail, as our first table predicts. (It still guesses well,
-because in many programs line 2 changes nothing that line 3 needs.) Each further layer
-helps for a while. But a single layer with feedback is better than four without, even in
-the last column, far beyond the 16 lines that the models were trained on.
+with one layer begins to fail, as the table of the program predicts. Each further layer
+helps for a while. (Why does 68 rise to 71? As soon as `x` equals `y`, no condition
+holds, and nothing changes any more. That is so in 64 of 100 programs at step 7, and in
+98 at step 31. If you always name the most common pair, you are right in 21 and in 48.)
+But a single layer with feedback is better than four without, even in the last column,
+far beyond the 16 lines that the models were trained on.
 
 **What it gains, and what it costs.** The chain of computations grows with the text, as
 in a [recurrent network](../../recurrent/elman/__init__.py). But we need
@@ -163,12 +170,15 @@ token grows with the text:
 | the same with [kernels](../../kernels/__init__.py) | 13 ms | 96 ms | 90 ms |
 
 (There are L layers of C features, T tokens, feed-forward networks of 4·C hidden
-features, and shared keys and values, which [come below](#FeedbackTransformerKV). The 3
-counts content, distance and average. In the Elman network a layer can begin its first
-step when the one below has finished its own, so L layers need only L − 1 steps more
-than one. The times are for C = 128, L = 4, 16 sequences of 128 tokens, and two CPU
-threads. We have not measured a GPU.) As the code stands here, a training step takes 6.7
-times as long as that of a Transformer. We lose most of this time by starting many small
+features, and shared keys and values, which [come below](#FeedbackTransformerKV). A
+layer of the Transformer has 4·C² multiplications for queries, keys, values and output,
+and 8·C² for its network. With feedback, keys and values cost 2·C² once for all layers.
+The 3 counts content, distance and average. The first row is the least that is possible.
+In the Elman network a layer can begin its first step when the one below has finished
+its own, so L layers need only L − 1 steps more than one. The code on its page takes
+L·T. The times are for C = 128, L = 4, 16 sequences of 128 tokens, and two CPU threads.
+We have not measured a GPU.) As the code stands here, a training step takes 6.7 times as
+long as that of a Transformer. We lose most of this time by starting many small
 operations. On a CPU our kernel starts them in one call and makes up for it.
 
 Two layers, trained on Shakespeare for less than two minutes, write like this:
@@ -775,9 +785,10 @@ def append_slot(
 #
 # Now we replace $p_j$ by a vector $E_d$ of the *distance*. We also replace $p$, which
 # is the same for all slots, by a learned vector $u$. The last term then depends on the
-# distance alone, so one number $b_d$ can take its place. What if we left out both terms
-# that know the distance? Memory would be a set, and only its *content* could tell the
-# old `x` from the new one.
+# distance alone, so one number $b_d$ can take its place. (A bias of the queries would
+# be such a $p$. So it becomes $u$ in the third term, and $b_d$ in the fourth.) What if
+# we left out both terms that know the distance? Memory would be a set, and only its
+# *content* could tell the old `x` from the new one.
 #
 # **Why distance and not position?** "Who changed `x` last?" is a question about
 # distance, at line 3 as at line 300. A distance that the model has met in training
@@ -796,9 +807,9 @@ def append_slot(
 # | 27 % | 49 % | 24 % |
 #
 # The top layer has the smallest share. We do not know why, but there is a plausible
-# reason. Its output must predict the next character, whereas nothing else is asked of
-# layer 1. Notice also that the embedding has a share. Through it
-# later steps know which character you typed, as they would from attention to tokens.
+# reason. Its output must predict the next character. Layer 1 need not, so it is free to
+# compute what is worth remembering. Notice also that the embedding has a share. Through
+# it later steps know which character you typed, as they would from attention to tokens.
 #
 # ## Learning through memory
 #
@@ -837,9 +848,9 @@ def append_slot(
 # ![Longest chains of layers in a Transformer and in a Feedback Transformer, found with
 # gradients.](figure:chains.unrolled)
 #
-# **Does feedback save layers?** In our own runs it does, as long as there are few. This
-# is the loss on Shakespeare in nats per character, the mean of five runs with equal
-# width, data and updates ([feedback and
+# **Does feedback save layers?** In our programs it does. In Shakespeare it hardly does.
+# This is the loss on Shakespeare in nats per character, the mean of five runs with
+# equal width, data and updates ([feedback and
 # depth](../../../results.md#feedback-and-depth)):
 #
 # | layers | 1 | 2 | 4 | 8 |
@@ -848,7 +859,9 @@ def append_slot(
 # | with feedback | 1.99 | 1.95 | 1.90 | 1.87 |
 #
 # With one layer feedback is ahead in every run, and with eight there is no difference
-# left. In Shakespeare, long chains of conclusions seem to matter less than in programs.
+# left. But nowhere does it make up for half of the layers: one layer with feedback is
+# behind two without. In Shakespeare, long chains of conclusions seem to matter less
+# than in programs.
 #
 # **The authors' results.** They generate long programs with increments, decrements and
 # conditions on three variables. A Feedback Transformer of 4 layers is right in 99.1 %
@@ -865,9 +878,9 @@ def append_slot(
 # in $L$ sequential steps. Here step $t$ needs the top layer of step $t - 1$, so
 # training takes $L \, T$ sequential steps. Each consists of a few small operations on
 # $B$ vectors, instead of $B \, T$. On a GPU, larger batches should help, because most
-# of the time goes into starting operations. Longer texts do not help. Without shared
-# keys and values each layer projects every slot again at each step, which is L·T²·C²
-# multiplications in all.
+# of the time goes into starting operations. Longer texts do not, because they add steps
+# and not work for a step. Without shared keys and values each layer projects every slot
+# again at each step, which is L·T²·C² multiplications in all.
 #
 # **Memory.** In generation, shared keys and values are $2 C$ numbers for a token, where
 # the [KV cache](../mha.py#KVCache) of a Transformer has $2 L C$. In training our loop

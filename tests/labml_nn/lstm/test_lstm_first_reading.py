@@ -65,6 +65,16 @@ def test_how_far_the_gradient_reaches():
     assert zero[at(30)] < elman[at(30)]
     assert one[at(30)] / elman[at(30)] == pytest.approx(10, abs=2)
     assert three[at(50)] == pytest.approx(0.5, abs=0.05)
+    # Without the second way, the forget gates alone.
+    assert round((1 / (1 + math.exp(-3))) ** 50, 2) == 0.09
+    three, one = (figures._arriving(bias, cut=True) for bias in (3.0, 1.0))
+    assert three[at(50)] == pytest.approx(0.07, abs=0.005)
+    assert elman[at(30)] / 3 < one[at(30)] < elman[at(30)]
+
+
+def test_small_steps_are_shown_apart():
+    told = [round(math.tanh(step * n), 3) for step in (1, 0.3) for n in (2, 3)]
+    assert told == [0.964, 0.995, 0.537, 0.716]
 
 
 def test_a_tanh_at_each_step_loses_a_count_of_small_steps():

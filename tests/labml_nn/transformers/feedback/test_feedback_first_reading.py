@@ -215,6 +215,21 @@ def test_the_programs_of_the_experiment():
             assert answer == programs.MODULUS * values["x"] + values["y"]
 
 
+def test_later_lines_of_the_programs_are_easier():
+    _, answers = programs.programs(50_000, 32, torch.Generator().manual_seed(1))
+    modulus, found = programs.MODULUS, []
+    for t in (7, 31):
+        both_are_equal = answers[t] // modulus == answers[t] % modulus
+        found += [both_are_equal.double().mean(), answers[t].bincount().max() / 50_000]
+    found = [round(100 * float(share)) for share in found]
+    told = re.search(
+        r"That is so in (\d+) of 100 programs at step 7, and in (\d+) at step 31\. If you always "
+        r"name the most common pair, you are right in (\d+) and in (\d+)\.",
+        TEXT,
+    )
+    assert [int(told[i]) for i in (1, 3, 2, 4)] == pytest.approx(found, abs=1)
+
+
 def test_the_measured_training_steps():
     kept = json.loads((RESULTS / "performance/feedback.json").read_text())["tables"]
     (measured,) = (table["rows"] for table in kept if table["table"] == "architectures")
@@ -241,6 +256,9 @@ def test_what_a_token_costs():
     products.clear()
     model.step(x[0], memory)
     assert sum(products) == (10 * 3 + 2) * 12**2
+    transformer = labml_nn.create("autoregressive", n_vocab=5, d_model=12, heads=3, n_layers=3)
+    weights = [m.weight.numel() for m in transformer.modules() if isinstance(m, nn.Linear)]
+    assert sum(weights) - 5 * 12 == 12 * 3 * 12**2  # without the output matrix
     assert memory.keys.numel() + memory.values.numel() == 2 * 5 * 12
 
 
@@ -258,6 +276,9 @@ def test_the_losses_with_and_without_feedback():
                 ranges[kind] = min(found), max(found)
             assert float(cell) == pytest.approx(fmean(found), abs=0.0051)
     assert ranges["feedback"][1] < ranges["transformer"][0]
+    # "Nowhere does it make up for half of the layers."
+    without, with_feedback = ([float(cell) for cell in row[1:]] for row in table)
+    assert all(f > t for f, t in zip(with_feedback, without[1:], strict=False))
 
 
 def test_the_shares_of_the_trained_model():
