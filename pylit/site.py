@@ -197,7 +197,9 @@ class Site:
         name = self._names[page.url]
         if name in self._aliases:
             page = counted(replace(page, names=(*page.names, *self._aliases[name])))
-        return page, self._ranks.get(name, 0)
+        # A lesson comes before its notebook, which may have the same name.
+        rank = 0 if name.startswith(f"{FOLDER}/") else self._ranks.get(name, 0)
+        return page, rank
 
     def figure_uses(self) -> Iterator[tuple[str, str, FigureUse]]:
         """Every use of a figure: the path of the file, the source line, and the use."""

@@ -476,7 +476,9 @@ class MultiHeadAttention(nn.Module):
 
         Returns a vector for each query, `[T, B, C]`.
         """
-        if not query.dim() == key.dim() == value.dim() == 3 or len(key) != len(value):
+        if not query.dim() == key.dim() == value.dim() == 3 or (
+            key.shape[0] != value.shape[0]
+        ):
             check_attention_inputs(query, key, value)
         # Project the features of each token into queries, keys and values for all
         # heads. Each of these three lines is an $x W$ of the example.
