@@ -37,8 +37,9 @@ from pylit.pool import cores
 
 ROOT = Path(__file__).parents[1]
 WORD = re.compile(r"[A-Za-z]{4,}")
-#: In notes these are more than words: formulas, addresses, raw HTML, fields of reStructuredText.
-MORE = re.compile(r"[$\\<>`\]]|://|^\s*[.:]|&\w+;|^\s*[-=~^\"'+*#|]{2,}")
+#: In notes these are more than words: formulas, addresses, raw HTML, fields of reStructuredText,
+#: admonitions.
+MORE = re.compile(r"[$\\<>`\]]|://|^\s*(?:[.:]|!!!|\?\?\?)|&\w+;|^\s*[-=~^\"'+*#|]{2,}")
 
 
 class Read(HTMLParser):
@@ -54,7 +55,7 @@ class Read(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = dict(attrs)
         found = re.fullmatch(r"L(\d+)", given.get("id") or "")
-        if tag == "a" and found:
+        if tag == "i" and found:
             self.lines.append((int(found[1]), ""))
             self._line, self._skip = True, 1
         elif self._skip or tag == "samp":
