@@ -503,7 +503,9 @@ class Train(Command):
             asks = task.replies or not task.reads_text
             example = task.sample_prompt.splitlines()[0] if asks else ""
             more = ["--prompt", example] if example else []
-            right = "" if result.accuracy is None else said_of(result.accuracy)
+            right = ""
+            if result.accuracy is not None:
+                right = f"; {result.accuracy:.1%} of the answers are right"
             said = (
                 f"{result.step:,} updates in {result.seconds:,.1f} s; validation loss "
                 f"{result.validation_loss:.4f} nats per {task.vocabulary.unit}, at "
@@ -514,10 +516,6 @@ class Train(Command):
         if world.main:
             print(said)
         return result
-
-
-def said_of(accuracy: float) -> str:
-    return f"; {accuracy:.1%} of the answers are right"
 
 
 def title_of(about: Mapping[str, Any]) -> str:
@@ -640,10 +638,8 @@ class Evaluate(RunCommand):
         run, device = self.load()
         task = run.task(self.text)
         model = run.model(device)
-        loss, accuracy = (
-            validation_loss(model, task, device),
-            task.accuracy(model, device),
-        )
+        loss = validation_loss(model, task, device)
+        accuracy = task.accuracy(model, device)
         corpus, known = task.corpus, run.about["corpus"]
         target = task.vocabulary.unit + " of a reply" * task.replies
         held_out, whole = len(corpus.validation), len(corpus.text)

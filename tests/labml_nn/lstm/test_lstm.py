@@ -99,8 +99,6 @@ def test_layer_norm_keeps_gates_where_they_are_when_inputs_grow():
     torch.manual_seed(0)
     normed, plain = (LSTM(C, N, 1, layer_norm=norm) for norm in (True, False))
     x, far = torch.randn(T, B, C), 1000.0
-    h = normed(x)[0]
-    torch.testing.assert_close(normed(far * x)[0].shape, h.shape)
     saturated = plain(far * x)[1].c.abs()
     assert normed(far * x)[1].c.abs().max() < saturated.max()
 
