@@ -1,0 +1,70 @@
+"""The short convolution beside PyTorch's, in chunks and with padding."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from labml_nn.recurrent.linear_attention import ShortConvolution
+
+T, B, FEATURES = 7, 3, 5
+WIDTHS = pytest.mark.parametrize("width", [1, 2, 4, 9])
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    torch.manual_seed(0)
+
+
+def some(*sizes):
+    return torch.randn(*sizes, dtype=torch.double, requires_grad=True)
+
+
+@WIDTHS
+@pytest.mark.parametrize("bias", [False, True])
+def test_equals_a_depthwise_convolution_of_pytorch(width, bias):
+    ours = ShortConvolution(FEATURES, width, bias).double()
+    theirs = nn.Conv1d(FEATURES, FEATURES, width, groups=FEATURES, bias=bias).double()
+    if bias:
+        nn.init.normal_(ours.bias)
+    theirs.load_state_dict(ours.state_dict(), strict=True)
+    x = some(T, B, FEATURES)
+    y, _ = ours(x)
+    expected = theirs(F.pad(x.permute(1, 2, 0), (width - 1, 0))).permute(2, 0, 1)
+    torch.testing.assert_close(y, expected)
+    weighted = y.detach().sin()
+    for mine, other in zip(
+        torch.autograd.grad((y * weighted).sum(), [x, *ours.parameters()]),
+        torch.autograd.grad((expected * weighted).sum(), [x, *theirs.parameters()]),
+        strict=True,
+    ):
+        torch.testing.assert_close(mine, other)
+
+
+@WIDTHS
+@pytest.mark.parametrize("cut", range(1, T))
+def test_chunks_give_what_the_whole_gives(width, cut):
+    convolution, x = ShortConvolution(FEATURES, width).double(), some(T, B, FEATURES)
+    whole, last = convolution(x)
+    first, before = convolution(x[:cut])
+    second, after = convolution(x[cut:], before)
+    torch.testing.assert_close(torch.cat([first, second]), whole)
+    torch.testing.assert_close(after, last)
+    assert after.shape == (width - 1, B, FEATURES)
+
+
+@WIDTHS
+def test_padding_is_not_remembered(width):
+    convolution, x = ShortConvolution(FEATURES, width).double(), some(T, B, FEATURES)
+    before, lengths = some(width - 1, B, FEATURES), [T, 2, 0]
+    mask = torch.arange(T)[:, None] < torch.tensor(lengths)
+    y, after = convolution(x, before, mask)
+    for b, length in enumerate(lengths):
+        alone, last = convolution(x[:length, b : b + 1], before[:, b : b + 1])
+        torch.testing.assert_close(y[:length, b : b + 1], alone)
+        torch.testing.assert_close(after[:, b : b + 1], last)
+
+
+def test_what_is_remembered_holds_no_more_memory_than_it_needs():
+    _, after = ShortConvolution(FEATURES)(torch.randn(100, B, FEATURES))
+    assert after.untyped_storage().nbytes() == after.numel() * after.element_size()
