@@ -257,14 +257,20 @@ def no_source(state: object) -> TypeError:
     )
 
 
+def check_divisible(**sizes: int) -> None:
+    """The first of two sizes is a multiple of the second."""
+    check_sizes(**sizes)
+    (name, size), (divisor_name, divisor) = sizes.items()
+    if size % divisor:
+        raise ValueError(
+            f"`{name}` ({size}) must be divisible by `{divisor_name}` ({divisor}); "
+            f"try {size + divisor - size % divisor}"
+        )
+
+
 def check_heads(heads: int, d_model: int) -> None:
     r"""The features of a head, $d_k = C / H$, must be a whole number."""
-    check_sizes(heads=heads, d_model=d_model)
-    if d_model % heads:
-        raise ValueError(
-            f"`d_model` ({d_model}) must be divisible by `heads` ({heads}); "
-            f"try {d_model + heads - d_model % heads}"
-        )
+    check_divisible(d_model=d_model, heads=heads)
 
 
 def check_attention(
