@@ -179,13 +179,9 @@ class Mamba2(nn.Module):
 
         vkq, recent = self.conv1d(vkq, recent, mask)
         v, k, q = torch.split(at_least_single(F.silu(vkq)), self.widths, dim=-1)
-        v = v.unflatten(-1, (self.heads, self.d_v))
-        k, q = (
-            part.unflatten(-1, (self.groups, self.d_k)).repeat_interleave(
-                self.heads // self.groups, dim=2
-            )
-            for part in (k, q)
-        )
+        v = torch.unflatten(v, -1, (self.heads, self.d_v))
+        k, q = (torch.unflatten(x, -1, (self.groups, self.d_k)) for x in (k, q))
+        k, q = (x.repeat_interleave(self.heads // self.groups, dim=2) for x in (k, q))
 
         step = F.softplus(at_least_single(step + self.dt_bias))
         if mask is not None:
