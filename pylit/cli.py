@@ -58,7 +58,7 @@ def init_site(package: Path, root: Path) -> Path:
     text = _SETTINGS.format(
         name=name,
         title=json.dumps(about.get("name", name), ensure_ascii=False),
-        summary=json.dumps(about.get("description", f"What {name} is, in a sentence.")),
+        summary=json.dumps(about.get("description", ""), ensure_ascii=False),
         source=target.relative_to(root).as_posix(),
         exclude=", ".join(f'"{each}"' for each in found),
     )

@@ -119,6 +119,14 @@ class Module:
     sections: tuple[Section, ...]
     #: False when the module has a syntax error: then it is one section of code without notes.
     parsed: bool = True
+    #: The names in its ``__all__``.
+    exported: frozenset[str] = frozenset()
+
+    def is_public(self, qualname: str) -> bool:
+        """Whether a definition is for users: by its name, and by ``__all__`` if there is one."""
+        names = qualname.split(".")
+        hidden = any(name.startswith("_") for name in names)
+        return not hidden and (not self.exported or names[0] in self.exported)
 
 
 @dataclass(frozen=True, slots=True)

@@ -328,7 +328,16 @@ def parse_module(source: SourceFile, report: Report) -> Module:
         for defined, line, text in sorted(found.values(), key=lambda item: item[0].line)
     ]
     sections = build_sections(lines, [*notes, *blocks], openings)
-    return Module(source, values, (module, *definitions), sections)
+    exported = _exported(scopes)
+    return Module(source, values, (module, *definitions), sections, exported=exported)
+
+
+def _exported(scopes: Scopes) -> frozenset[str]:
+    """The names in ``__all__``; none if it is not written as one list."""
+    once = len(scopes.module.bindings.get("__all__", ())) == 1
+    names = getattr(getattr(scopes.constants.get("__all__"), "value", None), "elts", ())
+    texts = (each.value for each in names if once and isinstance(each, ast.Constant))
+    return frozenset(filter(str.isidentifier, map(str, texts)))
 
 
 def _definers(scopes: Scopes) -> dict[Definer, str]:

@@ -41,10 +41,6 @@ _MATH_FONTS = {"<mjx-c": ("mjx-ncm-n", "mjx-ncm-zero"), "<mjx-break": ("mjx-ncm-
 _LONG = re.compile(r'<code(?=>[^<]{21})|<mjx-container(?=[^>]* data-tex="[^"]{21})')
 
 
-_ALL = re.compile(r"^__all__\b[^=\n+]*\+?=\s*([^\])]*)", re.MULTILINE)
-_NAME = re.compile(r"[\"'](\w+)[\"']")
-
-
 @dataclass(frozen=True, slots=True)
 class PageView:
     """A page as a template reads it."""
@@ -100,7 +96,7 @@ def _filled(note: NoteHtml, typeset: Typeset) -> str:
 
 
 def _outline(draft: Draft, module: Module, typeset: Typeset) -> Iterator[tuple[int, str, str]]:
-    """Headings of the notes; a definition whose note has none is listed under its name."""
+    """Headings of the notes; a public definition whose note has none is listed under its name."""
     kinds = {d.qualname: d.kind for d in module.definitions}
     for section in draft.sections:
         for note in section.notes:
@@ -108,11 +104,11 @@ def _outline(draft: Draft, module: Module, typeset: Typeset) -> Iterator[tuple[i
             for heading in note.headings:
                 if heading.level <= 3:
                     yield max(heading.level, 2), heading.slug, fill(heading.html, formulas)
-        name = section.definition.rpartition(".")[2]
-        headed = any(head.html for note in section.notes for head in note.headings)
-        if name and not headed and not name.startswith("_"):
-            level = 3 if kinds.get(section.definition) == "method" else 2
-            yield level, section.definition, f"<code>{name}</code>"
+        name = section.definition
+        headed = any(head.level <= 3 for note in section.notes for head in note.headings)
+        if name and not headed and module.is_public(name):
+            level = 3 if kinds.get(name) == "method" else 2
+            yield level, name, f"<code>{name.rpartition('.')[2]}</code>"
 
 
 def _related(related: Related, page: str) -> str:
@@ -133,12 +129,6 @@ def definition_links(page: str, related: Sequence[tuple[str, str, str]]) -> Mark
     return Markup(", ".join(links) + (f", and {more} more" if more > 0 else ""))
 
 
-def exported_names(module: Module) -> frozenset[str]:
-    """What a module says in ``__all__``; nothing if it does not say it in one list."""
-    found = _ALL.findall(module.source.text)
-    return frozenset(_NAME.findall(found[0])) if len(found) == 1 else frozenset()
-
-
 def import_line(module: Module, exports: Mapping[str, str] = MappingProxyType({})) -> str:
     """What a reader types to use the module: the definition that has its name, else its public
     classes, or functions if it has none. What a public package exports is taken from there.
@@ -146,9 +136,7 @@ def import_line(module: Module, exports: Mapping[str, str] = MappingProxyType({}
     if not module.parsed or not all(p.isidentifier() for p in module.source.name.split(".")):
         return ""
     top = [d for d in module.definitions if d.qualname and "." not in d.qualname]
-    listed = exported_names(module)
-    public = [d for d in top if not d.qualname.startswith("_")]
-    public = [d for d in public if d.qualname in listed] or public
+    public = [d for d in top if module.is_public(d.qualname)]
     public = [d for d in public if d.qualname in exports] or public
     package, _, name = module.source.name.rpartition(".")
     names = [name] if name in {d.qualname for d in public} else []

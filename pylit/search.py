@@ -63,6 +63,8 @@ class SearchPage:
     #: Its headings and definitions, in order: anchor, title and the text under each. A definition
     #: has no title but its anchor.
     parts: tuple[tuple[str, str, str], ...]
+    #: The anchors of definitions that are not for users.
+    private: frozenset[str] = frozenset()
     #: Of the page and of each part: the weighted frequency of each term.
     words: tuple[Mapping[str, int], ...] = ()
 
@@ -108,7 +110,9 @@ def search_page(draft: Draft, module: Module) -> SearchPage:
                 texts.setdefault(current, []).append(text)
     parts = [(anchor, title, _joined(texts.get(anchor, ()))) for anchor, title in titles.items()]
     name = PurePosixPath(draft.name).name if draft.prose else draft.name.rpartition(".")[2]
-    return counted(SearchPage(draft.url, draft.title, (name,), _joined(texts[""]), tuple(parts)))
+    private = frozenset(name for name in definitions if not module.is_public(name))
+    found = (draft.url, draft.title, (name,), _joined(texts[""]), tuple(parts), private)
+    return counted(SearchPage(*found))
 
 
 def _joined(texts: Iterable[str]) -> str:
@@ -162,7 +166,7 @@ def _weight(page: SearchPage, part: int) -> float:
     anchor, title, _ = page.parts[part - 1]
     if title:
         return 1.0
-    if re.search(r"(?:^|\.)_", anchor):
+    if anchor in page.private:
         return 0.4
     if anchor.endswith(("Config", "Error")):
         return 0.6

@@ -298,3 +298,5 @@ def test_what_all_leaves_out_is_not_imported(tmp_path: Path) -> None:
     succeed(tmp_path)
     page = (tmp_path / "site/pkg/two.html").read_text()
     assert "<code>from pkg.two import Shown</code>" in page
+    assert '<a href="#Shown">' in page
+    assert '<a href="#Other">' not in page, "the outline is of what is for users"

@@ -104,6 +104,13 @@ def test_the_outline_has_headings_and_the_names_of_what_has_none() -> None:
     ]
 
 
+def test_the_outline_names_what_has_only_small_headings() -> None:
+    note = "# Page\n## A\n### B\n#### C\n"
+    module = f'"""\n{note}"""\n\n\ndef small():\n    """Small.\n\n    ###### Deep\n    """\n'
+    entries = [entry[1] for entry in view_of(module).outline]
+    assert entries == ["a", "b", "small"]
+
+
 def test_a_link_to_a_markdown_file_leads_to_its_page() -> None:
     source = SourceFile(Path("n.md"), "notes", "docs_src/pages/notes.md", False, True, "", "")
     notes = {"notes.md": prose_target(source, "notes.html")}
