@@ -11,7 +11,7 @@ from jinja2 import TemplateError
 
 from pylit.cache import Cache, CacheError, digest, folder_lock
 from pylit.config import SiteConfig
-from pylit.diagnostics import Diagnostic, Report, Severity
+from pylit.diagnostics import Diagnostic, Report, Severity, counted
 from pylit.figures.gallery import FigureHtml, FigureRuns
 from pylit.files import SiteFiles
 from pylit.inventories import read_inventories
@@ -151,10 +151,11 @@ class Builder(ExitStack):
                 known(Report()).prepare(running)
             shapes = tracing.finish(report)
             self._figures = gallery.finish(site.figure_uses(), report)
-            if left := tracing.left + gallery.left:
-                hint = "look at what they do, then build with --run"
-                message = f"{left} traces and figures did not run, for they are code of this folder"
+            counts = ((tracing.left, "trace"), (gallery.left, "figure"))
+            if left := " and ".join(counted(number, kind) for number, kind in counts if number):
+                message = f"{left} did not run: code of this folder runs only when it is asked for"
                 place, off = (options.docs.name, 0, 0), Severity.WARNING
+                hint = "look at the code, then build with --run"
                 report.add(Diagnostic(*place, "not-run", message, hint, severity=off))
         SiteFiles(site, typeset, shapes, self._figures, report).write(output)
         outcome.pages = len(site.pairs)

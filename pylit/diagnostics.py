@@ -65,6 +65,11 @@ def nearest(word: str, known: Iterable[str], otherwise: str) -> str:
     return f"did you mean `{near[0]}`?" if near else otherwise
 
 
+def counted(number: int, thing: str) -> str:
+    """``1 page``, ``2 pages``."""
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
 class Report(set[Diagnostic]):
     """The diagnostics of one build, each once, sorted by place."""
 

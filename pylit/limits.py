@@ -98,6 +98,7 @@ def serve() -> None:
     Each line of it names libraries to import, and the file of an order or none. Answers are added
     to that file, a line each: the number of a task and JSON, or the number alone when a file is
     about to be loaded for it; in the end -1, and the status of the fork that executed the order.
+    The file has no name any more by then, so that a build which is killed leaves none behind.
     """
     parent = os.getppid()
     for line in sys.stdin:
@@ -105,17 +106,18 @@ def serve() -> None:
         for name in given["libraries"]:
             with suppress(ImportError):
                 importlib.import_module(name)
-        if given["order"]:
-            path = Path(given["order"])
-            process = _fork(partial(_execute, path))
+        if not given["order"]:
+            continue
+        # The order may be gone with the build that gave it.
+        with suppress(FileNotFoundError), Path(given["order"]).open("a+b", buffering=0) as answers:
+            Path(given["order"]).unlink()
+            answers.seek(0)
+            process = _fork(partial(_execute, json.loads(answers.read()), answers))
             while not (ended := os.waitpid(process, os.WNOHANG))[0]:
                 if os.getppid() != parent:
                     return  # Nobody waits for answers, which the fork sees by the end of this one.
                 time.sleep(0.002)
-            # The order is gone with the build that gave it.
-            with suppress(OSError), path.open("r+b") as answers:
-                answers.seek(0, os.SEEK_END)
-                answers.write(b"-1 %d\n" % os.waitstatus_to_exitcode(ended[1]))
+            answers.write(b"-1 %d\n" % os.waitstatus_to_exitcode(ended[1]))
 
 
 def _fork(work: Callable[[], object]) -> int:
@@ -139,9 +141,9 @@ def _kill(process: int) -> None:
         os.killpg(process, signal.SIGKILL)
 
 
-def _execute(path: Path) -> None:
-    """Execute the order in a file."""
-    order, parent = json.loads(path.read_bytes()), os.getppid()
+def _execute(order: Order, answers: IO[bytes]) -> None:
+    """Execute an order; what comes of it is added to a file."""
+    parent = os.getppid()
     run: Run = importlib.import_module(order["program"]).run
     os.environ.update(order["environment"])
     # A run that reads must not get the next order.
@@ -175,23 +177,22 @@ def _execute(path: Path) -> None:
             if late:
                 os._exit(1)
 
-    with path.open("ab", buffering=0) as answers:
-        for number, task in enumerate(order["tasks"]):
-            if (file := task["file"]) not in modules:
-                answers.write(b"%d \n" % number)
-                with watch.calls():
-                    modules[file] = _load(Path(file), order)
-                watch.imported |= watch.codes
-                watch.codes = {}
-            module = modules[file]
-            if isinstance(module, bytes):
-                answers.write(b"%d %s" % (number, module))
-                continue
-            reap(order["jobs"] - 1)
-            made = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
-            process = _fork(partial(_answer, order, task, run, module, watch, made))
-            running[process] = number, made, time.monotonic() + 2 * WAITING * order["seconds"] + 30
-        reap(0)
+    for number, task in enumerate(order["tasks"]):
+        if (file := task["file"]) not in modules:
+            answers.write(b"%d \n" % number)
+            with watch.calls():
+                modules[file] = _load(Path(file), order)
+            watch.imported |= watch.codes
+            watch.codes = {}
+        module = modules[file]
+        if isinstance(module, bytes):
+            answers.write(b"%d %s" % (number, module))
+            continue
+        reap(order["jobs"] - 1)
+        made = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
+        process = _fork(partial(_answer, order, task, run, module, watch, made))
+        running[process] = number, made, time.monotonic() + 2 * WAITING * order["seconds"] + 30
+    reap(0)
 
 
 def _load(path: Path, order: Order) -> ModuleType | bytes:

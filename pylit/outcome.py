@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from pylit.diagnostics import Report, Severity
+from pylit.diagnostics import Report, Severity, counted
 from pylit.options import Options
 from pylit.write import Written
 
@@ -50,22 +50,18 @@ def print_outcome(outcome: Outcome, options: Options, *, verbose: bool = False) 
     for diagnostic in (*warnings[:shown], *errors):
         print(diagnostic, file=sys.stderr)
     if (rest := len(warnings) - shown) > 0:
-        print(f"… and {_count(rest, 'more warning')}; --verbose shows all", file=sys.stderr)
+        print(f"… and {counted(rest, 'more warning')}; --verbose shows all", file=sys.stderr)
     kinds = ((errors, "error"), (warnings, "warning"))
-    faults = [_count(len(found), kind) for found, kind in kinds if found]
+    faults = [counted(len(found), kind) for found, kind in kinds if found]
     seconds = f"{outcome.seconds:.2f} s"
     if errors:
         print(f"{', '.join(faults)} in {seconds}; the site is unchanged.", file=sys.stderr)
         return
-    changed = _count(len(outcome.written.written) + len(outcome.written.deleted), "file")
+    changed = counted(len(outcome.written.written) + len(outcome.written.deleted), "file")
     parts = [
-        f"{_count(outcome.pages, 'page')} in {seconds}",
+        f"{counted(outcome.pages, 'page')} in {seconds}",
         f"{outcome.rendered} made, {outcome.pages - outcome.rendered} reused",
         "checked, nothing written" if options.check else f"{changed} changed in {options.out}/",
         *faults,
     ]
     print("; ".join(parts) + ".")
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"

@@ -137,14 +137,20 @@ class Order:
 
     def __init__(self, worker: Worker, given: Mapping[str, Any], runs: Sequence["Run"]) -> None:
         #: The order, and the answers: more than pipes hold while this process does something else.
-        self.file = tempfile.NamedTemporaryFile()  # noqa: SIM115
+        number, name = tempfile.mkstemp(prefix="pylit-order-")
+        self._path, self.file = Path(name), os.fdopen(number, "r+b")
         self.file.write(f"{json.dumps(given)}\n".encode())
         self.file.flush()
-        worker.send(given["libraries"], self.file.name)
+        worker.send(given["libraries"], name)
         self._worker, self._process, self.runs = worker, worker.process, runs
         #: For which of them a file was loaded last.
         self.loading = runs[0]
         self._end = 0.0
+
+    def close(self) -> None:
+        """Forget the answers. A child process that has the order has removed its file."""
+        self.file.close()
+        self._path.unlink(missing_ok=True)
 
     def read(self) -> Iterator[tuple["Run | None", bytes]]:
         """Wait for answers; in the end there is a status. A process that takes long is ended."""
@@ -263,7 +269,7 @@ class Runs:
         elif self._worker.stays and self._worker.jobs and self._runs:
             self._worker.send(self._libraries)
         for order in self._orders:
-            order.file.close()
+            order.close()
 
     def begin(self, runs: Iterable[Run] | None = None) -> None:
         """Give the child process some tasks, or all, if there is no answer and it has them not."""

@@ -1,7 +1,9 @@
 """Code of a site's folder runs only if its reader says so, and sees little of the environment."""
 
+import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,9 @@ from pylit.options import Options
 
 TRACE = """
 import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -62,7 +67,7 @@ def test_nothing_runs_unasked(site):
     outcome = build(root, run=False)
     assert not list(left.iterdir())
     (found,) = outcome.report
-    assert found.code == "not-run" and "2 traces and figures did not run" in found.message
+    assert found.code == "not-run" and "1 trace and 1 figure did not run" in found.message
     assert "--run" in found.hint and not outcome.report.failed
     assert "<samp" not in page(root) and "One." in page(root)
 
@@ -81,7 +86,7 @@ def test_what_an_earlier_build_has_recorded_is_shown(site):
     # The trace of other code has not run.
     (root / "pkg/work.py").write_text(WORK.replace("sum()", "sum() + 1"), encoding="utf-8")
     (found,) = build(root, run=False).report
-    assert found.code == "not-run" and "1 traces" in found.message
+    assert found.code == "not-run" and found.message.startswith("1 trace did not")
     assert "<samp" not in page(root)
 
 
@@ -115,3 +120,21 @@ def test_python_m_pylit_and_the_version():
     command = [sys.executable, "-m", "pylit", "--version"]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
     assert run.stdout.startswith("pylit ") and run.stdout.strip()[-1].isdigit()
+
+
+def test_a_killed_build_leaves_no_file(site, tmp_path):
+    root, left = site
+    trace = root / "docs_src/traces/pkg/work.py"
+    wait = f"    open({str(left / 'begun')!r}, 'w').close()\n    time.sleep(60)\n"
+    trace.write_text(f"import time\n\n\ndef trace(T):\n{wait}", encoding="utf-8")
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    command = [sys.executable, "-m", "pylit", "build", "--run", "--cache", str(tmp_path / "cache")]
+    build = subprocess.Popen(command, cwd=root, env=os.environ | {"TMPDIR": str(temporary)})
+    end = time.monotonic() + 60
+    while not (left / "begun").exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    build.kill()
+    build.wait()
+    assert (left / "begun").exists()
+    assert not list(temporary.glob("*"))
