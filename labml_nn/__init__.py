@@ -26,7 +26,7 @@ import labml_nn.kernels.elman
 import labml_nn.kernels.feedback_by_hand
 import labml_nn.kernels.feedback_cpp
 import labml_nn.kernels.feedback_decoding
-import labml_nn.kernels.lstm
+import labml_nn.kernels.gated
 import labml_nn.pytrees  # noqa: F401
 from labml_nn.registry import create, load, models
 

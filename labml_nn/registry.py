@@ -70,6 +70,10 @@ MODELS = ModelTable(
         "labml_nn.lstm.LSTMLanguageModel",
         "a recurrent network with gates and a second state to keep numbers in",
     ),
+    gru=ModelEntry(
+        "labml_nn.lstm.gru.GRULanguageModel",
+        "a recurrent network with gates and one state, which keeps or replaces",
+    ),
 )
 
 

@@ -2,7 +2,7 @@ r"""
 ---
 title: "Experiments, presets and hyperparameters"
 summary: >
-  Five experiments on Tiny Shakespeare, each with a model, a task and four presets; the
+  An experiment on Tiny Shakespeare for each model, with a task and four presets; the
   hyperparameters of a training, its learning-rate schedule and its curriculum.
 ---
 
@@ -622,5 +622,23 @@ LSTM = Experiment(
 )
 
 
-ALL = (AUTOREGRESSIVE, ENCODER_DECODER, FEEDBACK, ELMAN, LSTM)
+# ## GRU
+#
+# The sizes and rates of the LSTM, whose cells have a sum more.
+GRU = Experiment(
+    name="gru",
+    title="GRU",
+    summary="a recurrent network with gates that keep or replace its state",
+    model="gru",
+    task="text",
+    presets={
+        "tiny": Preset(recurrent(2, 128, 64, 0.0), adamw(750, 32, 64, 1.2e-2, 50)),
+        "cpu": Preset(recurrent(2, 256, 128, 0.1), adamw(1500, 32, 64, 3e-3, 100)),
+        "colab": Preset(recurrent(3, 512, 256, 0.3), adamw(3000, 128, 128, 2e-3, 100)),
+        "gpu": Preset(recurrent(3, 1024, 256, 0.4), adamw(6000, 128, 256, 1e-3, 200)),
+    },
+)
+
+
+ALL = (AUTOREGRESSIVE, ENCODER_DECODER, FEEDBACK, ELMAN, LSTM, GRU)
 EXPERIMENTS = ExperimentTable({one.name: one for one in ALL})

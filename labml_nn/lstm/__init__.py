@@ -564,7 +564,7 @@ class LSTMLanguageModel(LanguageModel[LSTMState]):
 #
 # The products $W x_t$ of all steps can be computed at once, before the loop, and the
 # small operations of a step can be fused. `torch.nn.LSTM` does both, and so does
-# [our kernel](../kernels/lstm.py), which calls the same operation of PyTorch with the
+# [our kernel](../kernels/gated.py), which calls the same operation of PyTorch with the
 # weights of this page.
 #
 # The [GRU](gru.py) does with three sums and one state. But its new state is a mean of

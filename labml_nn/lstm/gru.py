@@ -110,17 +110,29 @@ has C features, a layer N cells, and there are L layers.
 | $U$ | `hidden_lin.weight` | `[3N, N]` | recurrent weights |
 | $d$ | `hidden_lin.bias` | `[3N]` | bias inside the reset gate's product |
 | | `state` | `[L, B, N]` | hidden states of all layers |
+| $w_t$ | `tokens` | `[T, B]` | tokens of the language model |
+| | `logits` | `[T, B, V]` | logits of the next token |
 
 </details>
 """
 
+from dataclasses import dataclass
+
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from labml_nn.checks import check_probability, check_sequence, check_sizes
+from labml_nn.checks import (
+    check_probability,
+    check_sequence,
+    check_sizes,
+    check_state,
+    check_tokens,
+)
+from labml_nn.kernels import reference
+from labml_nn.language_model import LanguageModel, LanguageModelConfig
 
-__all__ = ["GRU", "GRUCell"]
+__all__ = ["GRU", "GRUCell", "GRUConfig", "GRULanguageModel"]
 
 
 class GRUCell(nn.Module):
@@ -212,6 +224,7 @@ class GRU(nn.Module):
         """The state before the first step is zero."""
         return x.new_zeros(self.n_layers, x.shape[1], self.hidden_size)
 
+    @reference
     def forward(
         self,
         x: Float[Tensor, "T B _"],
@@ -228,7 +241,8 @@ class GRU(nn.Module):
         of all layers after the last step. Both are attached to the graph: detach the
         state before you pass it to the next chunk.
         """
-        check_sequence(x, state, self.hidden_size, self.n_layers)
+        if x.dim() != 3 or len(x) == 0 or state is not None:
+            check_sequence(x, state, self.hidden_size, self.n_layers)
         state = self.initial(x) if state is None else state
 
         last: list[Tensor] = []
@@ -251,12 +265,93 @@ class GRU(nn.Module):
         return x, torch.stack(last)
 
 
+@dataclass(frozen=True, kw_only=True)
+class GRUConfig(LanguageModelConfig):
+    r"""
+    ## Configuration of the language model
+
+    * `d_model`: features of a token embedding, $C$
+    * `d_hidden`: cells of a layer, $N$
+    * `n_layers`: layers, $L$
+    * `dropout_prob`: dropout probability of embeddings and of hidden states
+
+    [`LanguageModelConfig`](../language_model.py) has the fields that all models share.
+    """
+
+    d_model: int = 128
+    d_hidden: int = 256
+    n_layers: int = 2
+    dropout_prob: float = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_sizes(
+            d_model=self.d_model, d_hidden=self.d_hidden, n_layers=self.n_layers
+        )
+        check_probability(dropout_prob=self.dropout_prob)
+
+
+class GRULanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
+    r"""
+    ## Language model
+
+    The [model of the LSTM](__init__.py#LSTMLanguageModel) with another layer in it:
+    embedding, GRU, linear output. Its state is a single tensor.
+    """
+
+    name = "gru"
+    Config = GRUConfig
+    config: GRUConfig
+
+    def __init__(self, config: GRUConfig) -> None:
+        """`config`: the hyperparameters."""
+        super().__init__(config)
+        self.embedding = nn.Embedding(config.n_vocab, config.d_model)
+        self.dropout = nn.Dropout(config.dropout_prob)
+        self.gru = GRU(
+            config.d_model,
+            config.d_hidden,
+            config.n_layers,
+            dropout_prob=config.dropout_prob,
+        )
+        self.output = nn.Linear(config.d_hidden, config.n_vocab)
+        self.init_uniform()
+
+    def forward(
+        self, tokens: Int[Tensor, "T B"], state: Float[Tensor, "L B N"] | None = None
+    ) -> tuple[Float[Tensor, "T B V"], Float[Tensor, "L B N"]]:
+        """
+        ### Forward pass
+
+        * `tokens`: the next chunk of each text, `[T, B]`
+        * `state`: what was returned for the chunk before, `[L, B, N]`; `None` at the
+          beginning of a text
+
+        Returns logits, `[T, B, V]`, and the state after the last token, detached.
+        """
+        check_tokens(tokens, self.config.n_vocab)
+        check_state(state, Tensor, tokens)
+        padding = self.config.padding_token
+        mask = None if padding is None else tokens != padding
+
+        # Only the second line runs step by step. Embeddings and logits do not depend on
+        # the state, so they are computed for all steps at once.
+        x = self.dropout(self.embedding(tokens))
+        h, after = self.gru(x, state, mask)
+        logits = self.output(self.dropout(h))
+
+        # The next chunk starts from the values of the state, and its gradient ends
+        # here.
+        return logits, after.detach()
+
+
 # ## Cost
 #
 # A layer has $3 N (C + N + 2)$ parameters, and a step costs $3 N (C + N)$
 # multiplications, three quarters of those of an LSTM with as many cells. Generation
-# stores the $L N$ numbers of the state. `torch.nn.GRU` computes the same values with
-# fused operations, and is faster. [Exercise 1](#exercises) converts one.
+# stores the $L N$ numbers of the state. `torch.nn.GRU` computes the same values in one
+# operation, and [our kernel](../kernels/gated.py) calls that operation with the weights
+# of this page. [Exercise 1](#exercises) converts one.
 
 # ## Common mistakes
 #

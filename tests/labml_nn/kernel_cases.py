@@ -15,10 +15,12 @@ from functools import partial
 from typing import Any
 
 import torch
+from small_models import small
 from torch import Tensor, nn
 
 import labml_nn
 from labml_nn.lstm import LSTM
+from labml_nn.lstm.gru import GRU
 from labml_nn.recurrent.elman import Elman, ElmanLanguageModel, ElmanLayer
 from labml_nn.transformers.autoregressive import AutoregressiveTransformer
 from labml_nn.transformers.encoder_decoder import EncoderDecoderLanguageModel
@@ -230,14 +232,9 @@ def recurrent(is_padded: bool = False) -> dict[str, Any]:
 
 
 # Language models.
-SMALL: dict[str, dict[str, Any]] = {
-    "autoregressive": {"d_model": C, "heads": H, "n_layers": 2, "max_len": 8},
-    "encoder_decoder": {"d_model": C, "heads": H, "n_layers": 2, "max_len": 8},
-    "feedback": {"d_model": C, "heads": H, "n_layers": 2, "max_len": 8},
-    "elman": {"d_model": C, "d_hidden": 10, "n_layers": 2},
-    # Of one width, for then two matrices of a cell can share their weight.
-    "lstm": {"d_model": C, "d_hidden": C, "n_layers": 2},
-}
+SMALL = {name: small(name, d_model=C, heads=H, max_len=8) for name in labml_nn.models()}
+# Of one width, for then two matrices of a cell can share their weight.
+SMALL["lstm"]["d_hidden"] = SMALL["gru"]["d_hidden"] = C
 
 
 def language_model(name: str, **config: Any) -> nn.Module:
@@ -389,19 +386,20 @@ def after_a_seed(module: nn.Module, **inputs: Any) -> Any:
     return module(**inputs)
 
 
-def lstm_cases() -> list[Case]:
+def gated_cases(kind: type[LSTM] | type[GRU]) -> list[Case]:
     def case(name: str, inputs: Any = sequence, **options: Any) -> Case:
-        return Case(name, partial(LSTM, C, 10, 2, **options), inputs=inputs)
+        return Case(name, partial(kind, C, 10, 2, **options), inputs=inputs)
 
     def with_state() -> dict[str, Any]:
-        return sequence() | {"state": (torch.randn(2, B, 10), torch.randn(2, B, 10))}
+        h, c = torch.randn(2, 2, B, 10)
+        return sequence() | {"state": h if kind is GRU else (h, c)}
 
     return [
         case("sequence"),
         case("state", with_state),
         case("padding", lambda: sequence() | {"mask": torch.rand(T, B) < 0.7}),
         replace(case("dropout", dropout_prob=0.5), call=after_a_seed),
-        case("layer norm", layer_norm=True),
+        *([case("layer norm", layer_norm=True)] if kind is LSTM else []),
         case("one step", partial(sequence, 1)),
         case("empty batch", lambda: {"x": torch.randn(T, 0, C)}),
         replace(case("double"), dtype=torch.float64),
@@ -442,7 +440,8 @@ CASES: dict[type[nn.Module], list[Case]] = {
         classic={"tanh_projections": True},
     ),
     ElmanLayer: elman_cases(),
-    LSTM: lstm_cases(),
+    LSTM: gated_cases(LSTM),
+    GRU: gated_cases(GRU),
 }
 
 

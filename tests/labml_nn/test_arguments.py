@@ -153,6 +153,10 @@ MODELS = {
         {"input_size": 12, "hidden_size": 7, "n_layers": 2},
         {"input_size": SIZE, "hidden_size": SIZE, "n_layers": SIZE, "dropout_prob": PROBABILITY},
     ),
+    "lstm.gru.GRUConfig": (
+        {"n_vocab": 19},
+        {"d_model": SIZE, "d_hidden": SIZE, "n_layers": SIZE, "dropout_prob": PROBABILITY},
+    ),
     "lstm.LSTMConfig": (
         {"n_vocab": 19},
         {"d_model": SIZE, "d_hidden": SIZE, "n_layers": SIZE, "dropout_prob": PROBABILITY}

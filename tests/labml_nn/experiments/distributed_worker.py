@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import torch
+from small_models import small
 
 import labml_nn
 from labml_nn.experiments.data import Corpus
@@ -15,14 +16,12 @@ from labml_nn.experiments.presets import TASKS, TrainingConfig
 from labml_nn.experiments.trainer import Trainer
 
 B, T = 6, 5
-SIZES = {"d_model": 12, "n_layers": 2, "dropout_prob": 0.0}
 MODELS = {
-    "autoregressive": {"heads": 3, "positions": "learned", "max_len": T, **SIZES},
-    "elman": {"d_hidden": 10, **SIZES},
-    "lstm": {"d_hidden": 7, **SIZES},
-    "feedback": {"heads": 3, "max_len": T, **SIZES},
-    "encoder_decoder": {"heads": 3, "max_len": T + 1, **SIZES},
+    # The sequences of an encoder–decoder begin with a token of their own.
+    name: small(name, max_len=T + (name == "encoder_decoder"), dropout_prob=0.0)
+    for name in labml_nn.models()
 }
+MODELS["autoregressive"]["positions"] = "learned"
 TEXT = "".join(f"Speaker {'ab'[i % 2]}:\n{'so be it, ' * (i % 5 + 1)}\n\n" for i in range(40))
 TRAINING = {
     "steps": 4,

@@ -1,5 +1,9 @@
 """What the tests of the commands train: models so small that nobody waits."""
 
+from small_models import small
+
+import labml_nn
+
 SPEECHES = """\
 First Citizen:
 Before we proceed any further, hear me speak.
@@ -19,13 +23,14 @@ TRAINING = (
     *("--steps", "6", "--batch-size", "6", "--seq-len", "13", "--evaluate-every", "3"),
     *("--save-every", "2", "--sample-tokens", "7", "--device", "cpu"),
 )
-WIDTH = ("--d-model", "12", "--n-layers", "2")
 SMALL = {
-    "autoregressive": (*TRAINING, *WIDTH, "--heads", "3", "--d-ff", "20"),
-    "encoder_decoder": (*TRAINING, *WIDTH, "--heads", "3", "--d-ff", "20"),
-    "feedback": (*TRAINING, *WIDTH, "--heads", "3", "--initial-seq-len", "5", "--grow-steps", "3"),
-    "elman": (*TRAINING, *WIDTH, "--d-hidden", "10"),
+    name: (
+        *TRAINING,
+        *(f"--{field}={size}".replace("_", "-") for field, size in small(name, d_ff=20).items()),
+    )
+    for name in labml_nn.models()
 }
+SMALL["feedback"] += ("--initial-seq-len", "5", "--grow-steps", "3")
 
 
 def write_text(path):

@@ -2,19 +2,15 @@
 
 import random
 
+from small_models import small
+
 import labml_nn
 from labml_nn.experiments.data import Corpus
 from labml_nn.experiments.presets import TASKS, TrainingConfig
 from labml_nn.experiments.trainer import Trainer
 
 #: Models of all kinds, as small as they can be, with dropout.
-MODELS = {
-    "autoregressive": {"d_model": 12, "heads": 3, "n_layers": 2, "max_len": 9},
-    "encoder_decoder": {"d_model": 12, "heads": 3, "n_layers": 1, "max_len": 9},
-    "feedback": {"d_model": 12, "heads": 3, "n_layers": 2, "max_len": 9},
-    "elman": {"d_model": 10, "d_hidden": 14, "n_layers": 2, "dropout_prob": 0.1},
-    "lstm": {"d_model": 10, "d_hidden": 7, "n_layers": 2, "dropout_prob": 0.1},
-}
+MODELS = {name: small(name, max_len=9, dropout_prob=0.1) for name in labml_nn.models()}
 SPEAKERS = ("ROMEO:", "JULIET:", "NURSE:")
 WORDS = ("but", "soft", "what", "light", "through", "yonder", "window", "breaks", "it", "is")
 

@@ -179,7 +179,8 @@ def test_files_that_are_missing_or_damaged(tmp_path):
 def test_kill_at_random_moments(name, tmp_path):
     """`kill -9` wherever it happens; the run that is resumed ends bit for bit as the other."""
     words = [sys.executable, str(Path(killed_worker.__file__)), name]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests/labml_nn")])
+    environment = {**os.environ, "PYTHONPATH": paths}
     subprocess.run([*words, str(tmp_path / "straight")], env=environment, check=True, timeout=120)
     draw, kills = random.Random(name), 0
     checkpoint = tmp_path / "run" / "checkpoint.pt"
