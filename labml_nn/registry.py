@@ -74,6 +74,10 @@ MODELS = ModelTable(
         "labml_nn.lstm.gru.GRULanguageModel",
         "a recurrent network with gates and one state, which keeps or replaces",
     ),
+    linear_attention=ModelEntry(
+        "labml_nn.recurrent.linear_attention.LinearAttentionLanguageModel",
+        "attention without softmax, as a recurrent network whose state is a matrix",
+    ),
 )
 
 

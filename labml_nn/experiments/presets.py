@@ -640,5 +640,26 @@ GRU = Experiment(
 )
 
 
-ALL = (AUTOREGRESSIVE, ENCODER_DECODER, FEEDBACK, ELMAN, LSTM, GRU)
+# ## Linear attention
+#
+# The sizes of the transformers, and no positions. A layer costs about as much as one
+# with attention at these lengths, and less for longer ones.
+LINEAR_ATTENTION = Experiment(
+    name="linear_attention",
+    title="Linear attention",
+    summary="a recurrent network whose state is a matrix of keys and values",
+    model="linear_attention",
+    task="text",
+    presets={
+        "tiny": Preset(transformer(96, 4, 2, 0.0), adamw(750, 32, 64, 6e-3, 50)),
+        "cpu": Preset(transformer(128, 4, 4, 0.1), adamw(1500, 32, 64, 3e-3, 100)),
+        "colab": Preset(
+            transformer(256, 8, 4, 0.2), adamw(2500, 64, 256, 1e-3, 100, **HALF)
+        ),
+        "gpu": Preset(transformer(384, 6, 6, 0.2), adamw(5000, 64, 256, 1e-3, 100)),
+    },
+)
+
+
+ALL = (AUTOREGRESSIVE, ENCODER_DECODER, FEEDBACK, ELMAN, LSTM, GRU, LINEAR_ATTENTION)
 EXPERIMENTS = ExperimentTable({one.name: one for one in ALL})

@@ -162,6 +162,19 @@ MODELS = {
         {"d_model": SIZE, "d_hidden": SIZE, "n_layers": SIZE, "dropout_prob": PROBABILITY}
         | {"layer_norm": FLAG},
     ),
+    "recurrent.linear_attention.ShortConvolution": (
+        {"features": 12},
+        {"features": SIZE, "width": SIZE, "bias": FLAG},
+    ),
+    "recurrent.linear_attention.LinearAttention": (
+        {"d_model": 12, "heads": 3},
+        {"d_model": SIZE, "heads": (*SIZE, 5), "conv": SIZE},
+    ),
+    "recurrent.linear_attention.LinearAttentionConfig": (
+        {"n_vocab": 19},
+        {"d_model": SIZE, "heads": (*SIZE, 5), "n_layers": SIZE, "d_ff": SIZE, "conv": SIZE}
+        | {"dropout_prob": PROBABILITY},
+    ),
     "recurrent.elman.ElmanConfig": (
         {"n_vocab": 19},
         {"d_model": SIZE, "d_hidden": SIZE, "n_layers": SIZE, "nonlinearity": ("rely",)}

@@ -37,6 +37,7 @@ VARIANTS = {
     "elman-padding": {"padding_token": 0, "learn_h_0": True, "tied": False},
     "lstm-normalised": {"padding_token": 0, "layer_norm": True},
     "gru-padding": {"padding_token": 0},
+    "linear_attention-padding": {"padding_token": 0, "conv": 1, "d_ff": 10},
 }
 ALL = [*SMALL, *VARIANTS]
 every = pytest.mark.parametrize("which", ALL)

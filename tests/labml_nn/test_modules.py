@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from labml_nn.lstm import LSTM
 from labml_nn.lstm.gru import GRU
 from labml_nn.recurrent.elman import Elman
+from labml_nn.recurrent.linear_attention import LinearAttention, ShortConvolution
 from labml_nn.transformers import feedback, models, modern
 from labml_nn.transformers.feed_forward import FeedForward
 from labml_nn.transformers.label_smoothing_loss import LabelSmoothingLoss
@@ -97,6 +98,8 @@ MODULES: dict[str, tuple[Callable[[], nn.Module], Call]] = {
     "elman": (partial(Elman, C, 7, 2), lambda m, x, y: m(x)[0]),
     "lstm": (partial(LSTM, C, 7, 2), lambda m, x, y: m(x)[0]),
     "gru": (partial(GRU, C, 7, 2), lambda m, x, y: m(x)[0]),
+    "linear attention": (partial(LinearAttention, C, H), lambda m, x, y: m(x)[0]),
+    "short convolution": (partial(ShortConvolution, C, 3, True), lambda m, x, y: m(x)[0]),
     "lstm, normalised": (partial(LSTM, C, 7, 2, layer_norm=True), lambda m, x, y: m(x)[0]),
 }
 

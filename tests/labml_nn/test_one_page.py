@@ -20,6 +20,7 @@ EXPECTED = {
     "elman": (0.9, 2),
     "lstm": (0.9, 2),
     "gru": (0.9, 2),
+    "linear attention": (0.9, 2),
     "feedback": (0.75, 3),
     "encoder-decoder": (0.0, 5),
 }
@@ -32,6 +33,7 @@ def lessons() -> dict[str, tuple[Callable[[], object], type]]:
     from labml_nn.lstm import LSTM
     from labml_nn.lstm.gru import GRU
     from labml_nn.recurrent.elman import Elman
+    from labml_nn.recurrent.linear_attention import LinearAttention
     from labml_nn.transformers import feedback, models
     from labml_nn.transformers.feed_forward import FeedForward
     from labml_nn.transformers.mha import MultiHeadAttention
@@ -41,6 +43,7 @@ def lessons() -> dict[str, tuple[Callable[[], object], type]]:
     x = torch.randn(7, 2, 12)
     attention, elman = MultiHeadAttention(3, 12), Elman(12, 10, 2, 0.1)
     lstm, gru = (kind(12, 10, 2, dropout_prob=0.1) for kind in (LSTM, GRU))
+    linear = LinearAttention(12, 3)
     encoding = PositionalEncoding(12, 0.1)
     layer = feedback.FeedbackTransformerLayer(
         d_model=12,
@@ -77,6 +80,7 @@ def lessons() -> dict[str, tuple[Callable[[], object], type]]:
         "elman": (lambda: elman(x), Elman),
         "lstm": (lambda: lstm(x), LSTM),
         "gru": (lambda: gru(x), GRU),
+        "linear attention": (lambda: linear(x), LinearAttention),
         "feedback": (lambda: kv(x), type(kv)),
         "encoder-decoder": (
             lambda: translator(src, tgt, src_mask, subsequent_mask(5)),
