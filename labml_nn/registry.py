@@ -78,6 +78,10 @@ MODELS = ModelTable(
         "labml_nn.recurrent.linear_attention.LinearAttentionLanguageModel",
         "attention without softmax, as a recurrent network whose state is a matrix",
     ),
+    delta_net=ModelEntry(
+        "labml_nn.recurrent.delta_net.DeltaNetLanguageModel",
+        "linear attention that replaces values instead of adding to them",
+    ),
 )
 
 

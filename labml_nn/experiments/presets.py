@@ -661,5 +661,41 @@ LINEAR_ATTENTION = Experiment(
 )
 
 
-ALL = (AUTOREGRESSIVE, ENCODER_DECODER, FEEDBACK, ELMAN, LSTM, GRU, LINEAR_ATTENTION)
+# ## Gated DeltaNet
+DELTA_NET = Experiment(
+    name="delta_net",
+    title="Gated DeltaNet",
+    summary="linear attention that corrects its memory, and forgets",
+    model="delta_net",
+    task="text",
+    presets={
+        "tiny": Preset(
+            {**transformer(64, 4, 2, 0.0), "gated": True}, {**SHORT_MUON, "steps": 700}
+        ),
+        "cpu": Preset(
+            {**transformer(128, 4, 3, 0.1), "gated": True},
+            {**SHORT_MUON, "steps": 1000},
+        ),
+        "colab": Preset(
+            {**transformer(256, 4, 6, 0.2), "gated": True},
+            adamw(2500, 64, 256, 2e-3, 100, **HALF),
+        ),
+        "gpu": Preset(
+            {**transformer(384, 6, 6, 0.2), "gated": True},
+            adamw(5000, 64, 256, 1e-3, 100),
+        ),
+    },
+)
+
+
+ALL = (
+    AUTOREGRESSIVE,
+    ENCODER_DECODER,
+    FEEDBACK,
+    ELMAN,
+    LSTM,
+    GRU,
+    LINEAR_ATTENTION,
+    DELTA_NET,
+)
 EXPERIMENTS = ExperimentTable({one.name: one for one in ALL})

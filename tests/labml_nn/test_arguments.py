@@ -175,6 +175,17 @@ MODELS = {
         {"d_model": SIZE, "heads": (*SIZE, 5), "n_layers": SIZE, "d_ff": SIZE, "conv": SIZE}
         | {"dropout_prob": PROBABILITY},
     ),
+    "recurrent.delta_net.DeltaNet": (
+        {"d_model": 12, "heads": 3},
+        {"d_model": SIZE, "heads": (*SIZE, 5), "d_k": SIZE, "d_v": SIZE, "conv": SIZE}
+        | {"gated": FLAG, "allow_neg_eigval": FLAG},
+    ),
+    "recurrent.delta_net.DeltaNetConfig": (
+        {"n_vocab": 19, "d_model": 12, "heads": 3},
+        {"d_model": SIZE, "heads": (*SIZE, 5), "d_k": SIZE, "d_v": SIZE, "conv": SIZE}
+        | {"n_layers": SIZE, "d_ff": SIZE, "dropout_prob": PROBABILITY}
+        | {"gated": FLAG, "allow_neg_eigval": FLAG},
+    ),
     "recurrent.elman.ElmanConfig": (
         {"n_vocab": 19},
         {"d_model": SIZE, "d_hidden": SIZE, "n_layers": SIZE, "nonlinearity": ("rely",)}

@@ -38,6 +38,7 @@ VARIANTS = {
     "lstm-normalised": {"padding_token": 0, "layer_norm": True},
     "gru-padding": {"padding_token": 0},
     "linear_attention-padding": {"padding_token": 0, "conv": 1, "d_ff": 10},
+    "delta_net-gated": {"padding_token": 0, "gated": True, "d_k": 5, "allow_neg_eigval": True},
 }
 ALL = [*SMALL, *VARIANTS]
 every = pytest.mark.parametrize("which", ALL)

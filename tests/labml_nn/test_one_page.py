@@ -21,6 +21,8 @@ EXPECTED = {
     "lstm": (0.9, 2),
     "gru": (0.9, 2),
     "linear attention": (0.9, 2),
+    # The convolution is that of linear attention, whose page explains it.
+    "delta net": (0.8, 3),
     "feedback": (0.75, 3),
     "encoder-decoder": (0.0, 5),
 }
@@ -32,6 +34,7 @@ def lessons() -> dict[str, tuple[Callable[[], object], type]]:
 
     from labml_nn.lstm import LSTM
     from labml_nn.lstm.gru import GRU
+    from labml_nn.recurrent.delta_net import DeltaNet
     from labml_nn.recurrent.elman import Elman
     from labml_nn.recurrent.linear_attention import LinearAttention
     from labml_nn.transformers import feedback, models
@@ -44,6 +47,7 @@ def lessons() -> dict[str, tuple[Callable[[], object], type]]:
     attention, elman = MultiHeadAttention(3, 12), Elman(12, 10, 2, 0.1)
     lstm, gru = (kind(12, 10, 2, dropout_prob=0.1) for kind in (LSTM, GRU))
     linear = LinearAttention(12, 3)
+    delta = DeltaNet(12, 3, gated=True)
     encoding = PositionalEncoding(12, 0.1)
     layer = feedback.FeedbackTransformerLayer(
         d_model=12,
@@ -81,6 +85,7 @@ def lessons() -> dict[str, tuple[Callable[[], object], type]]:
         "lstm": (lambda: lstm(x), LSTM),
         "gru": (lambda: gru(x), GRU),
         "linear attention": (lambda: linear(x), LinearAttention),
+        "delta net": (lambda: delta(x), DeltaNet),
         "feedback": (lambda: kv(x), type(kv)),
         "encoder-decoder": (
             lambda: translator(src, tgt, src_mask, subsequent_mask(5)),
