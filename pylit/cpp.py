@@ -55,7 +55,7 @@ def read_cpp(sources: Sequence[SourceFile], report: Report) -> list[Module]:
 def parse_cpp(source: SourceFile) -> Module:
     """One file as notes and code."""
     comments = []
-    definitions = [Definition("module", source.name, "", 1, "", "")]
+    definitions = [Definition("module", source.name, "", 1, "")]
     for number, line in enumerate(source.lines, start=1):
         if comment := _COMMENT.fullmatch(line):
             indent, marks, text = comment.groups()
@@ -66,7 +66,7 @@ def parse_cpp(source: SourceFile) -> Module:
                 shown = line.partition("{")[0].rstrip() if kind == "function" else line.rstrip("{ ")
                 # One statement may define several constants.
                 names = list(filter(None, match.groups())) or re.findall(r"(\w+) *=", line)
-                definitions += [Definition(kind, source.name, n, number, shown, "") for n in names]
+                definitions += [Definition(kind, source.name, n, number, shown) for n in names]
                 break
     sections = build_sections(source.lines, comment_notes(comments, ()), {})
     return Module(source, {}, tuple(definitions), sections, parsed=False)

@@ -105,25 +105,16 @@ _CITES = re.compile(r"\[(?P<label>#?[\w.-]+|#|\*)\]_(?!\w)")
 _ADMONITION = re.compile(r"(?P<mark>!!!|\?\?\?\+?)\s+(?P<name>\w+)[\w ]*(?:\"(?P<title>.*)\")?$")
 
 _TITLES = "|".join(_SECTIONS)
-#: Where the first section or field of a docstring begins.
-_BEGINNINGS = {
-    "numpy": rf"^[ \t]*(?:{_TITLES})[ \t]*\n[ \t]*(?:-{{3,}}|={{3,}})[ \t]*$",
-    "google": rf"^([ \t]*)(?-i:(?=[A-Z]))(?:{_TITLES}):[ \t]*\n(?:[ \t]*\n)*\1[ \t]+\S",
-    "sphinx": rf"^[ \t]*{_FIELD.pattern}",
+#: Signs of the dialects; that of Sphinx may be anything of reStructuredText.
+_SIGNS = {
+    name: re.compile(re.sub(r"\?P<\w+>", "?:", pattern), re.MULTILINE | re.IGNORECASE)
+    for name, pattern in {
+        "numpy": rf"^[ \t]*(?:{_TITLES})[ \t]*\n[ \t]*(?:-{{3,}}|={{3,}})[ \t]*$",
+        "google": rf"^([ \t]*)(?-i:(?=[A-Z]))(?:{_TITLES}):[ \t]*\n(?:[ \t]*\n)*\1[ \t]+\S",
+        "sphinx": rf"^[ \t]*{_FIELD.pattern}|^[ \t]*\.\.[ \t]+\S|{_ROLE.pattern}"
+        rf"|`[^`\n]+`__?(?!\w)|{_CITES.pattern}|::[ \t]*\n[ \t]*\n[ \t]+\S",
+    }.items()
 }
-#: Other signs of reStructuredText.
-_REST = (
-    rf"^[ \t]*\.\.[ \t]+\S|{_ROLE.pattern}|`[^`\n]+`__?(?!\w)|{_CITES.pattern}"
-    r"|::[ \t]*\n[ \t]*\n[ \t]+\S"
-)
-
-
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(re.sub(r"\?P<\w+>", "?:", pattern), re.MULTILINE | re.IGNORECASE)
-
-
-_OPENINGS = {name: _compiled(pattern) for name, pattern in _BEGINNINGS.items()}
-_SIGNS = {**_OPENINGS, "sphinx": _compiled(f"{_BEGINNINGS['sphinx']}|{_REST}")}
 
 
 def dialect_of(text: str, setting: str) -> str:
@@ -131,13 +122,6 @@ def dialect_of(text: str, setting: str) -> str:
     if setting != "auto":
         return setting
     return next((name for name, sign in _SIGNS.items() if sign.search(text)), "markdown")
-
-
-def introduction(text: str, setting: str) -> str:
-    """A docstring up to its first section or field."""
-    opening = _OPENINGS.get(dialect_of(text, setting))
-    found = opening.search(text) if opening else None
-    return text[: found.start()] if found else text
 
 
 def dialect_plugin(md: MarkdownIt, dialect: str) -> None:

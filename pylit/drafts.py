@@ -100,13 +100,12 @@ class Drafter:
 def bare(target: Target) -> Target:
     """What links and relations need of a target.
 
-    The line, the signature and the summary of a definition are for previews, which are a file of
-    their own: without them, an edit to a docstring does not touch the pages that link to it.
+    The line and the signature of a definition are for previews, which are a file of their own.
     """
     definition = target.definition
     # Relations leave out what returns nothing.
     signature = "-> None" if definition.signature.endswith("-> None") else ""
-    return replace(target, definition=replace(definition, line=0, signature=signature, summary=""))
+    return replace(target, definition=replace(definition, line=0, signature=signature))
 
 
 def _fingerprint(target: Target) -> str:
@@ -281,7 +280,7 @@ class _Page:
 
 def prose_target(source: SourceFile, url: str) -> Target:
     """The target of links to a Markdown file, looked up by the path of the file."""
-    return Target(Definition("module", source.display, "", 1, "", ""), url)
+    return Target(Definition("module", source.display, "", 1, ""), url)
 
 
 def first_words(texts: Iterable[str]) -> str:

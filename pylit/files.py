@@ -35,8 +35,8 @@ from pylit.outcome import progress
 from pylit.pages import Place, card_of, tex_faults
 from pylit.parallel import whole
 from pylit.parse import read_static
-from pylit.previews import preview_files, preview_path, preview_script, summary_html
-from pylit.references import BIBLIOGRAPHY, Cited, no_bibliography, work_previews
+from pylit.previews import preview_path, preview_script, previews, term_previews
+from pylit.references import BIBLIOGRAPHY, work_previews
 from pylit.render import Kind, PageView, Renderer, page_view
 from pylit.search import SearchIndex, SearchPage, search_page
 from pylit.shapes.lines import ModuleShapes
@@ -55,8 +55,8 @@ class Page:
     #: Its formulas without their HTML: their rules in the site's style sheet.
     formulas: Rendered = Rendered("")  # noqa: RUF009 - an immutable value
     diagnostics: tuple[Diagnostic, ...] = ()
-    #: Previews of its definitions, by path.
-    previews: Mapping[str, bytes] = field(default_factory=dict)
+    #: Previews of its definitions, by their names.
+    previews: Mapping[str, list[str]] = field(default_factory=dict)
     #: None for a page without a source.
     search: SearchPage | None = None
 
@@ -74,8 +74,6 @@ class SiteFiles:
     ) -> None:
         self.site, self.options, self.report = site, site.options, report
         self.typeset, self._shapes, self._figures = typeset, shapes, figures
-        self._works = {work.key: Cited(work.short, work.year, "") for work in site.works.values()}
-        self._cited = repr(sorted(self._works.items()))
         theme, docs = self.options.theme, self.options.docs
         # Templates include style sheets and drawings.
         parts = [*theme.rglob("*.html"), *theme.glob("*.css"), *theme.rglob("*.svg")]
@@ -94,7 +92,8 @@ class SiteFiles:
         pages = (self._made(*pair) for pair in progress("Rendering", self.site.pairs))
         for page in chain(pages, self._lists()):
             output.add(page.audited.url, page.html.encode())
-            output.update(page.previews)
+            if page.previews:
+                output.add(preview_path(page.audited.url), preview_script(page.previews))
             self.report.update(page.diagnostics)
             if index and page.search:
                 index.add(*self.site.search_entry(page.search))
@@ -155,10 +154,9 @@ class SiteFiles:
 
     def _key(self, parsed: ParsedPage, draft: Draft, where: Place) -> str:
         theme, shapes = self._keys[draft.url != HOME], self._shapes.get(draft.name)
-        cited = self._cited if "@" in parsed.source.text else ""
         drawn = stamp(draft.figures(), self._figures)
         traced = shapes.stamp if shapes else ""
-        return digest(self.site.generator, draft.stamp, repr(where), theme, traced, drawn, cited)
+        return digest(self.site.generator, draft.stamp, repr(where), theme, traced, drawn)
 
     def _page(self, parsed: ParsedPage, draft: Draft, where: Place) -> Page:
         report, typeset, module = Report(), self.typeset, parsed.module
@@ -178,18 +176,9 @@ class SiteFiles:
             AuditedPage(file_path(draft.url), *found, draft.display, written, source.strict),
             Rendered("", tuple(sorted({rule for formula in shown for rule in formula.css}))),
             tuple(report),
-            preview_files(
-                parsed.targets.values(),
-                typeset=typeset,
-                own=draft.own,
-                docstrings=source.docstrings,
-                cite=self._cite,
-            ),
+            dict(previews(parsed.targets.values(), draft, typeset)),
             search_page(draft, module),
         )
-
-    def _cite(self, key: str) -> Cited | str:
-        return self._works.get(key) or no_bibliography(key)
 
     def _html(self, view: PageView) -> str:
         return self._renderers[view.kind not in ("home", "list", "missing")].page(view)
@@ -235,13 +224,10 @@ class SiteFiles:
         site, config = self.site, self.site.config
         if site.works:
             yield preview_path(BIBLIOGRAPHY), preview_script(work_previews(site.works))
-        if site.terms:
-            shown = partial(summary_html, typeset=self.typeset, cite=self._cite)
-            terms = {}
-            for term in site.terms:
-                name = shown(term.name).removeprefix("<p>").removesuffix("</p>")
-                terms[term.anchor] = ["", f"<b>{name}</b>{shown(term.meaning)}"]
-            yield preview_path(GLOSSARY), preview_script(terms)
+        for draft in site.drafts:
+            if draft.url == GLOSSARY:
+                terms = dict(term_previews(draft, self.typeset))
+                yield preview_path(GLOSSARY), preview_script(terms)
         listed = [t for t in site.targets.values() if not is_cpp(t.url.partition(".html")[0])]
         prose = [page_link(draft) for draft in site.drafts if draft.prose]
         yield "objects.inv", inventory(config.title, config.version, listed, prose)

@@ -38,8 +38,6 @@ class Term:
     #: The source of the page that explains it, as its diagnostics name it; or empty.
     explained: str
     line: int
-    #: What it is, as Markdown.
-    meaning: str
 
     @property
     def anchor(self) -> str:
@@ -65,13 +63,11 @@ def read_glossary(module: Module, report: Report) -> tuple[Module, tuple[Term, .
             if bar and not line.startswith((" ", "|")):
                 fault(at, f"“{name}” is not defined", "write `: …` on the next line")
             continue
-        meaning = "\n".join(takewhile(str.strip, lines[index + 1 :]))
-        meaning = meaning.removeprefix(": ").replace("\n: ", "\n\n")
-        link = _FIRST_LINK.search(meaning)
+        link = _FIRST_LINK.search("\n".join(takewhile(str.strip, lines[index + 1 :])))
         path = posixpath.join(posixpath.dirname(module.source.display), link[1] if link else "")
         written = tuple(form.strip() for form in forms.split(",") if form.strip())
         explained = posixpath.normpath(path) if link else ""
-        terms.append(Term(name, written if bar else (name,), explained, at, meaning))
+        terms.append(Term(name, written if bar else (name,), explained, at))
         lines[index] = f'<a id="{escape(slugify(name))}"></a>{name}'
         for form in terms[-1].forms:
             other = taken.setdefault(form.lower(), terms[-1])
@@ -87,7 +83,7 @@ def term_targets(terms: Sequence[Term]) -> dict[str, Target]:
     if not terms:
         return {}
     forms = {form: f"{term.anchor} {term.explained}" for term in terms for form in term.forms}
-    definition = Definition("constant", SIGN, "", 0, "", "")
+    definition = Definition("constant", SIGN, "", 0, "")
     return {SIGN: Target(definition, GLOSSARY, attributes=forms)}
 
 

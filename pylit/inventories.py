@@ -84,5 +84,5 @@ def _objects(address: str, data: bytes) -> Iterator[tuple[str, Target]]:
         if entry := _OBJECT.match(line):
             name, role, place = entry.groups()
             place = place[:-1] + name if place.endswith("$") else place
-            definition = Definition(_KINDS.get(role, "function"), name, "", 0, "", "")
+            definition = Definition(_KINDS.get(role, "function"), name, "", 0, "")
             yield name, Target(definition, address + place)

@@ -90,8 +90,6 @@ class Definition:
     line: int
     #: Header as one line, ``forward(self, *, query: Tensor)``; empty for a module.
     signature: str
-    #: First paragraph of its docstring or of the comment above it, as Markdown.
-    summary: str
 
     @property
     def dotted(self) -> str:
@@ -199,6 +197,10 @@ class NoteHtml:
     citations: tuple[tuple[str, int], ...] = ()
     #: Exercises: number, question and hint as in `html`, and whether there is an answer.
     exercises: tuple[tuple[str, str, bool], ...] = ()
+    #: Terms of the glossary: anchor, name and meaning as in `html`.
+    terms: tuple[tuple[str, str, str], ...] = ()
+    #: Its first paragraph, as in `html`; empty if there is none before a list of parameters.
+    lead: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,7 +365,7 @@ class ParsedPage:
     """A parsed page, as a build has it in memory."""
 
     #: Whole for a page of the site's own, and without a cache. Else it has no text, and its
-    #: targets have no summaries, which only previews show.
+    #: targets have no signatures, which only previews show.
     module: Module
     url: str
     prose: bool

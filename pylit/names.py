@@ -453,7 +453,7 @@ _MARKS: Mapping[str, _Kind] = {"/": "module", "^": "class"}
 def documented_target(dotted: str) -> Target | None:
     """The entry of a full dotted name in the documentation of Python or PyTorch, if it has one."""
     url, kind = documented().get(dotted, ("", "function"))
-    return Target(Definition(kind, dotted, "", 0, "", ""), url) if url else None
+    return Target(Definition(kind, dotted, "", 0, ""), url) if url else None
 
 
 @cache

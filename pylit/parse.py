@@ -29,7 +29,6 @@ from typing import Literal, NamedTuple
 import yaml
 
 from pylit.diagnostics import Report
-from pylit.dialects import introduction
 from pylit.discover import leaves, read_bytes, read_source
 from pylit.model import Definition, Module, Note, Section, SourceFile, Span
 from pylit.scopes import Definer, Scopes, cut, decorators, read_scopes
@@ -95,12 +94,6 @@ _LITERAL = re.compile(
     r"""[rRuU]?(?P<quote>\"{3}|'{3}|["'])(?P<text>(?:[^\\"']++|\\.|(?!(?P=quote)).)*+)(?P=quote)""",
     re.DOTALL,
 )
-_HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
-_UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
-# Blocks that are no summary: anchors and other HTML, code, mathematics, tables, images, rules.
-_NO_PROSE = re.compile(
-    r"\s*(?:<|```|~~~|\$\$|\\begin\{|\||!\[|\[!\[|>>>|[*_=-]{3,}\s*$|!!! |\?\?\?)| {4}|\t|\.\. "
-)
 
 
 class Comment(NamedTuple):
@@ -156,8 +149,8 @@ def _comment_note(block: Sequence[Comment]) -> Note:
 
 def docstring_note(
     node: ast.Module | Definer, lines: Sequence[str], comments: Mapping[int, Comment]
-) -> tuple[Note | None, str]:
-    """The docstring of `node` as a note, if it is alone on its lines; and its text in any case.
+) -> Note | None:
+    """The docstring of `node` as a note, if it is alone on its lines.
 
     A docstring on the header's line, one before other code, one of several literals, and one
     without text stay in the code. A directive (``# noqa``) may follow a docstring.
@@ -165,14 +158,14 @@ def docstring_note(
     statement = node.body[0] if node.body else None
     literal = statement.value if isinstance(statement, ast.Expr) else None
     if not isinstance(literal, ast.Constant) or not isinstance(literal.value, str):
-        return None, ""
+        return None
     first, last = literal.lineno, literal.end_lineno or literal.lineno
     before = cut(lines[first - 1], 0, literal.col_offset)
     behind = cut(lines[last - 1], literal.end_col_offset or 0, None)
     source = "\n".join(lines[first - 1 : last])[len(before) :].removesuffix(behind)
     written = _LITERAL.fullmatch(source)
     if written is None:
-        return None, ""
+        return None
     opening, *more = written["text"].split("\n")
     # A backslash after the opening quotes only continues the line.
     opening = "" if opening.strip() == "\\" else opening
@@ -185,7 +178,7 @@ def docstring_note(
     begins = node.body[0].lineno == first and not before.strip()
     ends = not behind.strip() or (last in comments and is_pragma(comments[last]))
     alone = begins and ends and note.text
-    return replace(note, behind=behind.strip()) if alone else None, note.text
+    return replace(note, behind=behind.strip()) if alone else None
 
 
 def trimmed_note(
@@ -195,21 +188,6 @@ def trimmed_note(
     inner = "\n".join(text if text.strip() else "" for text in texts).rstrip("\n")
     text = inner.lstrip("\n")
     return Note(kind, span, text, first + len(inner) - len(text), column)
-
-
-def first_paragraph(text: str) -> str:
-    """The first paragraph of prose in a note, as Markdown; its first heading if it has no prose."""
-    headings: list[str] = []
-    for block in re.split(r"\n(?:[ \t]*\n)+", text.strip("\n")):
-        lines = block.split("\n")
-        while lines and _HEADING.match(lines[0]):
-            headings.append(lines.pop(0).strip("# \t"))
-        if len(lines) > 1 and _UNDERLINE.match(lines[1]):
-            headings.append(lines[0].strip())
-            lines = lines[2:]
-        if lines and not _NO_PROSE.match(lines[0]):
-            return "\n".join(lines).strip()
-    return headings[0] if headings else ""
 
 
 def _margin(lines: Iterable[str]) -> int:
@@ -283,11 +261,7 @@ def parse_module(source: SourceFile, report: Report) -> Module:
         return _unparsed(source, scopes.fault, report)
     comments = {comment.line: comment for comment in _comments(source.text, lines)}
     values: Mapping[str, str] = {}
-
-    def summary(note: str) -> str:
-        return first_paragraph(introduction(note, source.docstrings))
-
-    docstring, text = docstring_note(scopes.tree, lines, comments)
+    docstring = docstring_note(scopes.tree, lines, comments)
     if docstring:
         start = source.display, docstring.first_line, docstring.column
         values, rest, taken = split_front_matter(docstring.text, report, start, own=source.strict)
@@ -295,20 +269,17 @@ def parse_module(source: SourceFile, report: Report) -> Module:
         first = docstring.first_line + taken + len(rest) - len(text)
         docstring = replace(docstring, text=text, first_line=first)
     notes = [docstring] if docstring else []
-    module = Definition("module", name, "", 1, "", values.get("summary") or summary(text))
-    #: Name -> the definition, the line below a comment about it, and its docstring.
-    found: dict[str, tuple[Definition, int, str]] = {}
+    found: dict[str, Definition] = {}
     for constant, node in scopes.constants.items():
         if not constant.startswith("__"):
             written = _assignment(node, lines)
-            defined = Definition("constant", name, constant, node.lineno, written, "")
-            found[constant] = defined, node.lineno, ""
+            found[constant] = Definition("constant", name, constant, node.lineno, written)
     openings: dict[int, tuple[str, int]] = {}
     #: Lines that comments do not split: the whole signature beside a docstring. Without one,
     #: comments may annotate single arguments.
     whole_lines: set[int] = set()
     for definer, known in _definers(scopes).items():
-        docstring, text = docstring_note(definer, lines, comments)
+        docstring = docstring_note(definer, lines, comments)
         notes += [docstring] if docstring else []
         signature, last = _header(definer, lines, comments)
         line = first_line(definer)
@@ -320,13 +291,10 @@ def parse_module(source: SourceFile, report: Report) -> Module:
         if known:
             kind: Literal["class", "method", "function"] = "method" if "." in known else "function"
             kind = "class" if isinstance(definer, ast.ClassDef) else kind
-            found[known] = Definition(kind, name, known, definer.lineno, signature, ""), line, text
+            found[known] = Definition(kind, name, known, definer.lineno, signature)
+    module = Definition("module", name, "", 1, "")
+    definitions = sorted(found.values(), key=lambda definition: definition.line)
     blocks = comment_notes(comments.values(), whole_lines)
-    above = {block.span.last + 1: block.text for block in blocks}
-    definitions = [
-        replace(defined, summary=summary(text or above.get(line, "")))
-        for defined, line, text in sorted(found.values(), key=lambda item: item[0].line)
-    ]
     sections = build_sections(lines, [*notes, *blocks], openings)
     exported = _exported(scopes)
     return Module(source, values, (module, *definitions), sections, exported=exported)
@@ -398,7 +366,7 @@ def _unparsed(source: SourceFile, fault: tuple[int, int, str], report: Report) -
     )
     place, shown = (source.display, line, column * (line > 0)), lines[line - 1][:200] * (line > 0)
     report.fault(False, place, "syntax", message, hint, shown)
-    definition = Definition("module", source.name, "", 1, "", "")
+    definition = Definition("module", source.name, "", 1, "")
     return Module(source, {}, (definition,), build_sections(lines, (), {}), parsed=False)
 
 

@@ -6,12 +6,11 @@ disk may load scripts, but not data.
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from html import escape
 
 from pylit.highlight import highlight_block
-from pylit.model import Definition, Target
-from pylit.prose import NoteContext, render_note
-from pylit.references import Cite
+from pylit.model import Definition, Draft, NoteHtml, Target
 from pylit.symbols import Typeset
 from pylit.tex import fill
 
@@ -19,29 +18,39 @@ from pylit.tex import fill
 _LONGEST = 400
 
 _KEYWORDS = {"class": "class ", "function": "def ", "method": "def "}
-_LINK_OR_ID = re.compile(r'</?a\b[^>]*>| id="[^"]*"')
+#: Links, anchors, and the marks of symbols on the page of the note.
+_OF_THE_PAGE = re.compile(
+    r'</?a\b[^>]*>|<span id="[^"]*"></span>| id="[^"]*"|(?<=<code) class="[^"]*"'
+)
 
 
-def preview_files(
-    targets: Iterable[Target],
-    *,
-    typeset: Typeset,
-    own: bool,
-    cite: Cite,
-    docstrings: str = "markdown",
-) -> Mapping[str, bytes]:
-    """Scripts by path, ``assets/previews/package/utils.js`` for ``package/utils.html``.
-
-    Notes of the site's `own` modules look as on their page, with typographic quotes and raw HTML.
-    """
-    pages: dict[str, dict[str, list[str]]] = {}
+def previews(
+    targets: Iterable[Target], draft: Draft, typeset: Typeset
+) -> Iterator[tuple[str, list[str]]]:
+    """The code and the note of each definition of a page, by its full name."""
+    notes: dict[str | int, NoteHtml] = {}
+    for section in draft.sections:
+        # A docstring comes after the comment above it, and says more of the definition.
+        if note := next((note for note in reversed(section.notes) if note.lead), None):
+            first = section.code[0].number if section.code else 0
+            notes.setdefault(section.definition or first, note)
     for target in targets:
-        page = target.url.partition("#")[0]
-        note = summary_html(target.definition.summary, typeset, cite, own, docstrings)
-        shown = [_signature(target.definition), note]
-        if any(shown):
-            pages.setdefault(page, {})[target.definition.dotted] = shown
-    return {preview_path(page): preview_script(entries) for page, entries in sorted(pages.items())}
+        definition = target.definition
+        note = notes.get(definition.qualname) or notes.get(definition.line)
+        shown = _shown(note.lead, note, typeset) if note else ""
+        if not definition.qualname:
+            about = _shown(draft.summary_note.html, draft.summary_note, typeset)
+            shown = about or escape(draft.summary, quote=False)
+            shown = shown and f"<p>{shown}</p>"
+        yield definition.dotted, [_signature(definition), shown]
+
+
+def term_previews(draft: Draft, typeset: Typeset) -> Iterator[tuple[str, list[str]]]:
+    """The name and the meaning of each term of the glossary, by its anchor."""
+    for note in draft.notes():
+        for anchor, name, meaning in note.terms:
+            name, meaning = (_shown(text, note, typeset) for text in (name, meaning))
+            yield anchor, ["", f"<b>{name}</b>{meaning}"]
 
 
 def preview_path(page: str) -> str:
@@ -62,10 +71,8 @@ def _signature(definition: Definition) -> str:
     return highlight_block(_KEYWORDS.get(definition.kind, "") + text, "python")
 
 
-def summary_html(
-    text: str, typeset: Typeset, cite: Cite, own: bool = True, docstrings: str = "markdown"
-) -> str:
-    """A first paragraph, or what a term means, as HTML without links."""
-    note = render_note(text, NoteContext(own=own, cite=cite, docstrings=docstrings))
-    formulas = [typeset(f.tex, f.display) for f in note.formulas]
-    return _LINK_OR_ID.sub("", fill(note.html, formulas)).strip()
+def _shown(html: str, note: NoteHtml, typeset: Typeset) -> str:
+    """A part of a note without links, as it is on any page."""
+    # On other pages symbols have other marks.
+    filled = fill(html, note.formulas, lambda formula: typeset(formula.tex, formula.display))
+    return _OF_THE_PAGE.sub("", filled).strip()

@@ -202,9 +202,12 @@ class _NoteRenderer:
             self._fault("tex", f"`{opened}` is not closed", hint, place)
         html = self._pieces(tokens)
         self._found["exercises"] = [*_exercises(tokens, html)]
+        self._found["terms"] = [*_terms(tokens, html)]
+        named = (f"<p>{heading.html}</p>" for heading in self._found["headings"])
+        lead = next(filter(None, (*_leads(tokens, html), *named)), "")
         text = "\n".join(text for text in self._words if text.strip() or text == HEADING)
         found = {kind: tuple(values) for kind, values in self._found.items()}
-        return NoteHtml("".join(html), text=text, **found)
+        return NoteHtml("".join(html), text=text, lead=lead, **found)
 
     def _html(self, tokens: Sequence[Token]) -> str:
         return "".join(self._pieces(tokens))
@@ -506,6 +509,29 @@ def _exercises(tokens: Sequence[Token], html: Sequence[str]) -> Iterator[tuple[s
             number = str(tokens[start].attrs["id"]).removeprefix("exercise-")
             answered = "<summary>Answer</summary>" in "".join(html[end : end + 1])
             yield number, "".join(html[start:end]), answered
+
+
+def _leads(tokens: Sequence[Token], html: Sequence[str]) -> Iterator[str]:
+    """The paragraphs and lists of a note, before the sections of a docstring."""
+    for start, token in enumerate(tokens):
+        if token.attrs.get("class") == "label":
+            return
+        begins = not token.level and token.nesting > 0 and token.tag in ("p", "ul", "ol")
+        if begins and html[start].startswith(f"<{token.tag}") and html[start + 1]:
+            end = next(n for n, last in enumerate(tokens) if n > start and not last.level)
+            yield "".join(html[start : end + 1])
+
+
+def _terms(tokens: Sequence[Token], html: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """Terms with an anchor, as in the glossary, and what they mean: a paragraph for each ``:``."""
+    starts = [number for number, token in enumerate(tokens) if token.type == "dt_open"]
+    for start, end in pairwise([*starts, len(tokens)]):
+        first = (tokens[start + 1].children or [tokens[start]])[0]
+        texts = [
+            n for n in range(start + 3, end) if tokens[n].type == "inline" and tokens[n].level > 1
+        ]
+        if first.type == "anchor":
+            yield first.content, html[start + 1], "".join(f"<p>{html[n]}</p>\n" for n in texts)
 
 
 def _link(text: str, href: str, kind: str = "x") -> str:

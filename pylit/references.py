@@ -193,7 +193,7 @@ def work_targets(works: Mapping[str, Work]) -> dict[str, Target]:
 
 
 def _target(key: str, attributes: Mapping[str, str]) -> Target:
-    definition = Definition("constant", SIGN, key, 0, "", "")
+    definition = Definition("constant", SIGN, key, 0, "")
     return Target(definition, f"{BIBLIOGRAPHY}#{key}", attributes=attributes)
 
 

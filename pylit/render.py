@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from html import escape
 from pathlib import Path
@@ -92,7 +92,7 @@ def page_view(
 
 
 def _filled(note: NoteHtml, typeset: Typeset) -> str:
-    return fill(note.html, [typeset_formula(f, typeset) for f in note.formulas])
+    return fill(note.html, note.formulas, partial(typeset_formula, typeset=typeset))
 
 
 def _outline(draft: Draft, module: Module, typeset: Typeset) -> Iterator[tuple[int, str, str]]:
@@ -100,10 +100,10 @@ def _outline(draft: Draft, module: Module, typeset: Typeset) -> Iterator[tuple[i
     kinds = {d.qualname: d.kind for d in module.definitions}
     for section in draft.sections:
         for note in section.notes:
-            formulas = [typeset_formula(f, typeset) for f in note.formulas]
             for heading in note.headings:
                 if heading.level <= 3:
-                    yield max(heading.level, 2), heading.slug, fill(heading.html, formulas)
+                    shown = _filled(replace(note, html=heading.html), typeset)
+                    yield max(heading.level, 2), heading.slug, shown
         name = section.definition
         headed = any(head.level <= 3 for note in section.notes for head in note.headings)
         if name and not headed and module.is_public(name):

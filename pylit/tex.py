@@ -8,7 +8,7 @@ that run side by side may share results.
 import json
 import re
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,6 +22,7 @@ from typing import Any
 from pylit.assets import style_sheet
 from pylit.cache import Cache, digest
 from pylit.fonts import Font, cut_fonts
+from pylit.model import Formula
 from pylit.node.process import MODULES, SCRIPTS, NodeError, find_node, linked
 
 _FONTS = "@mathjax/mathjax-newcm-font/chtml/woff2"
@@ -190,9 +191,9 @@ def versions() -> str:
     return digest(*(file.read_bytes() for file in files))
 
 
-def fill(html: str, rendered: Sequence[Rendered]) -> str:
+def fill(html: str, formulas: Sequence[Formula], typeset: Callable[[Formula], Rendered]) -> str:
     """Put formulas where `pylit.model.formula_slot` left their places."""
-    return _SLOT.sub(lambda match: rendered[int(match[1])].html, html)
+    return _SLOT.sub(lambda match: typeset(formulas[int(match[1])]).html, html)
 
 
 def math_style_sheet(rendered: Iterable[Rendered]) -> tuple[str, frozenset[str]]:

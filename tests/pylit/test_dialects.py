@@ -1,18 +1,15 @@
 """Docstrings of NumPy, Google and Sphinx mean on a page what they mean to their authors."""
 
 import re
-from dataclasses import replace
 from time import process_time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from note_tools import render
-from pylit_sources import source
 
 from pylit.diagnostics import Report, Severity
-from pylit.dialects import DIALECTS, dialect_of, introduction
-from pylit.parse import first_paragraph, parse_module
+from pylit.dialects import DIALECTS, dialect_of
 
 
 def shown(text: str, *, first_line: int = 1) -> str:
@@ -247,22 +244,16 @@ def test_faults_are_errors_where_the_settings_name_the_dialect() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (NUMPY, "Find edges."),
-        (GOOGLE, "Draw."),
-        (SPHINX, "Invoke it."),
-        (":param x: it", ""),
+        (NUMPY, "<p>Find edges.</p>\n"),
+        (GOOGLE, "<p>Draw.</p>\n"),
+        (SPHINX, "<p>Invoke it.</p>\n"),
+        (":param x: it\n\nWords.", ""),
         ("Parameters\n----------\nx : int\n    It.", ""),
-        ("!!! note\n    It.\n\nWords.", "Words."),
+        ("!!! note\n    It.\n\nWords.", "<p>Words.</p>\n"),
     ],
 )
 def test_a_preview_shows_no_sections(text: str, expected: str) -> None:
-    assert first_paragraph(introduction(text, "auto")) == expected
-
-
-def test_definitions_have_such_summaries() -> None:
-    file = source('def f(x):\n    """Go.\n    :param x: it\n    """\n')
-    module = parse_module(replace(file, docstrings="auto"), Report())
-    assert module.definitions[1].summary == "Go."
+    assert render(text, docstrings="auto").lead == expected
 
 
 _PIECES = [

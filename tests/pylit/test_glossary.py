@@ -50,10 +50,9 @@ def test_terms_have_forms_and_pages_that_explain_them(tmp_path: Path) -> None:
             ("hidden state", "hidden states"),
             "pkg/one.py",
             7,
-            "What is handed on; see [one](../pkg/one.py), and [two](../pkg/two.py).",
         ),
-        Term("key", (), "", 10, "A word with many meanings."),
-        Term("state", ("state",), "", 13, "All that is kept, $s$."),
+        Term("key", (), "", 10),
+        Term("state", ("state",), "", 13),
     )
     assert terms[0].anchor == "hidden-state"
     # Lines stay where they are, or faults would be told at others.
@@ -62,9 +61,9 @@ def test_terms_have_forms_and_pages_that_explain_them(tmp_path: Path) -> None:
 
 def shown(text: str, page: str = "pkg/x.py", own: bool = True) -> NoteHtml:
     terms = (
-        Term("hidden state", ("hidden state", "hidden states"), "pkg/one.py", 1, ""),
-        Term("state", ("state",), "", 2, ""),
-        Term("C++", ("C++",), "", 3, ""),
+        Term("hidden state", ("hidden state", "hidden states"), "pkg/one.py", 1),
+        Term("state", ("state",), "", 2),
+        Term("C++", ("C++",), "", 3),
     )
     return render(text, own=own, terms=Terms(term_targets(terms)[SIGN], page, "g.html"))
 

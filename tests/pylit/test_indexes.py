@@ -55,7 +55,7 @@ def test_two_pieces_of_news_about_one_page_have_two_identities() -> None:
 
 
 def target(kind: str, module: str, qualname: str, url: str) -> Target:
-    definition = Definition(kind, module, qualname, 3, "", "")  # type: ignore[arg-type]
+    definition = Definition(kind, module, qualname, 3, "")  # type: ignore[arg-type]
     return Target(definition, url)
 
 

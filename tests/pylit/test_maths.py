@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from fontTools.ttLib import TTFont
 
-from pylit.model import formula_slot
+from pylit.model import Formula, formula_slot
 from pylit.node.process import NodeError
 from pylit.tex import FONT_FOLDER, MathRenderer, Rendered, fill, math_fonts, math_style_sheet
 
@@ -130,7 +130,9 @@ def test_formulas_go_where_their_slots_are_and_the_style_sheet_knows_no_order(
     assert "/*" not in css
     assert css.count("{") == css.count("}")
     html = f"<p>{formula_slot(1)} and {formula_slot(0)}</p>"
-    assert fill(html, rendered) == f"<p>{rendered[1].html} and {rendered[0].html}</p>"
+    found = [Formula(tex, False, 1, 1) for tex in formulas]
+    shown = fill(html, found, lambda formula: maths.result(formula.tex, INLINE))
+    assert shown == f"<p>{rendered[1].html} and {rendered[0].html}</p>"
 
 
 def test_fonts_are_files_and_the_large_one_is_cut_once(

@@ -4,7 +4,7 @@ import pytest
 from pylit_sources import parse
 
 from pylit.model import Note
-from pylit.parse import Comment, first_paragraph, is_pragma
+from pylit.parse import Comment, is_pragma
 
 
 def notes(text: str) -> list[Note]:
@@ -61,25 +61,3 @@ TO_READERS += ["#!/bin/sh is for line 1", "# coding: only on lines 1 and 2", "# 
 def test_words_to_tools_stay_in_the_code(text: str) -> None:
     assert is_pragma(Comment(7, 0, text, True)) == (text in TO_TOOLS)
     assert len(notes(f"x = 1\n\n\n{text}\ny = 2")) == (text in TO_READERS)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", ""),
-        ("One.", "One."),
-        ("## Heading\n\nProse $x$.", "Prose $x$."),
-        ('<a id="A"></a>\n\n## Heading\n\nProse.', "Prose."),
-        ("Title\n=====\n\nProse.", "Prose."),
-        ("## Only a heading ##", "Only a heading"),
-        ("```\ncode\n```\n\nProse.", "Prose."),
-        ("$$x$$\n\nProse.", "Prose."),
-        ("| a |\n|---|\n\nProse.", "Prose."),
-        ("[![badge](a.svg)](b)\n\nProse.", "Prose."),
-        ("    code\n\nProse.", "Prose."),
-        (">>> f()\n\nProse.", "Prose."),
-        ("* an item\n* another", "* an item\n* another"),
-    ],
-)
-def test_first_paragraph(text: str, expected: str) -> None:
-    assert first_paragraph(text) == expected

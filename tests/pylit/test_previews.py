@@ -1,60 +1,67 @@
 """What a preview shows of a definition."""
 
-import json
+import pytest
+from pylit_sources import parse
 
-from pylit.model import Definition, Target
-from pylit.previews import preview_files
-from pylit.references import no_bibliography
+from pylit.drafts import Drafter
+from pylit.model import ParsedPage
+from pylit.names import targets
+from pylit.previews import previews
 from pylit.tex import Rendered
 
 
-def target(
-    kind: str, qualname: str, signature: str, summary: str, module: str = "pkg.mod"
-) -> Target:
-    definition = Definition(kind, module, qualname, 1, signature, summary)  # type: ignore[arg-type]
-    return Target(definition, f"{module.replace('.', '/')}.html#{qualname}".rstrip("#"))
+def shown(text: str, name: str) -> list[str]:
+    """The code and the note of a definition of ``pkg.mod``."""
+    module = parse(text)
+    found = targets(module, "pkg/mod.html")
+    draft = Drafter(found)(ParsedPage(module, "pkg/mod.html", False, "key"))
 
-
-def previews(targets: list[Target]) -> dict[str, bytes]:
     def typeset(tex: str, display: bool) -> Rendered:
-        return Rendered(f"<m>{len(tex)}</m>")
+        return Rendered(f"<m>{tex}</m>")
 
-    return dict(preview_files(targets, typeset=typeset, own=False, cite=no_bibliography))
-
-
-def read(files: dict[str, bytes], path: str) -> dict[str, list[str]]:
-    text = files[path].decode()
-    return json.loads(text.removeprefix("pylit.previews(").removesuffix(");\n"))
+    return dict(previews(found.values(), draft, typeset))[f"pkg.mod{name}"]
 
 
-def test_one_script_per_page_beside_its_address():
-    files = previews(
-        [
-            target("function", "f", "f(x: int) -> int", "Add `1`."),
-            target("class", "C", "C(nn.Module)", ""),
-            target("module", "", "", "Modules.", "pkg.other"),
-        ]
-    )
-    assert list(files) == ["assets/previews/pkg/mod.js", "assets/previews/pkg/other.js"]
-    shown = read(files, "assets/previews/pkg/mod.js")
-    assert shown["pkg.mod.f"][0].startswith(
-        '<span class="hk">def</span> <span class="hd">f</span>('
-    )
-    assert shown["pkg.mod.f"][1] == "<p>Add <code>1</code>.</p>"
-    assert shown["pkg.mod.C"][0].startswith('<span class="hk">class</span>')
-    assert shown["pkg.mod.C"][1] == ""
-    assert read(files, "assets/previews/pkg/other.js")["pkg.other"][0] == "pkg.other"
+def test_a_preview_shows_the_signature() -> None:
+    signature, note = shown("def f(x: int) -> int:\n    return x\n", ".f")
+    assert signature.startswith('<span class="hk">def</span> <span class="hd">f</span>(')
+    assert note == ""
+    assert shown("class C(nn.Module): ...", ".C")[0].startswith('<span class="hk">class</span>')
+    assert shown("", "")[0] == "pkg.mod"
 
 
-def test_a_preview_holds_no_links_no_anchors_and_no_raw_html():
-    text = 'See [it](x.html) and <b onclick="f()">this</b>.[^1]\n\n[^1]: Note.'
-    files = previews([target("function", "f", "f()", text)])
-    shown = read(files, "assets/previews/pkg/mod.js")["pkg.mod.f"][1]
-    assert "<a" not in shown
-    assert " id=" not in shown
-    assert "&lt;b onclick=" in shown
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ('def f():\n    """\n    ## Title\n\n    A `1`.\n\n    2.\n    """', "A <code>1</code>."),
+        ("# Above.\n@x\ndef f(): ...", "Above."),
+        ('# Above.\ndef f():\n    """Below."""\n    return 1', "Below."),
+        ("# Above.\n# fmt: off\ndef f(): ...", "Above."),
+        ("# Not mine.\n\ndef f(): ...", ""),
+        ("# Above.\nf = 1", "Above."),
+        ("# > Said.\n#\n# ```\n# x\n# ```\n#\n# Prose.\nf = 1", "Prose."),
+        ("# ## Heading\nf = 1", "Heading"),
+        ("# Is $a<b$.\nf = 1", "Is <m>a<b</m>."),
+        ("# | Symbol | Code |\n# |---|---|\n# | $x$ | `f` |\n#\n# The $x$ in `f`.\nf = 1",
+         "The <m>x</m> in <code>f</code>."),
+    ],
+)  # fmt: skip
+def test_a_preview_shows_the_first_paragraph(text: str, note: str) -> None:
+    assert shown(text, ".f")[1] == (note and f"<p>{note}</p>")
 
 
-def test_formulas_are_set():
-    files = previews([target("function", "f", "f()", "Is $a<b$.")])
-    assert read(files, "assets/previews/pkg/mod.js")["pkg.mod.f"][1] == "<p>Is <m>3</m>.</p>"
+def test_a_preview_shows_arguments() -> None:
+    text = "# * `x`: it\n#\n# More.\nf = 1"
+    assert shown(text, ".f")[1] == "<ul>\n<li><code>x</code>: it</li>\n</ul>"
+
+
+def test_of_a_module_it_shows_the_summary() -> None:
+    assert shown('"""\n---\nsummary: A *sum*.\n---\nMore.\n"""', "")[1] == "<p>A <em>sum</em>.</p>"
+    assert shown('"""What it is.\n\nMore.\n"""', "")[1] == "<p>What it is.</p>"
+
+
+def test_a_preview_holds_no_links_and_no_anchors() -> None:
+    text = "# See [it](https://example.org) and `g`.[^1]\n#\n# [^1]: Note.\nf = g = 1"
+    note = shown(text, ".f")[1]
+    assert "<a" not in note
+    assert " id=" not in note
