@@ -325,7 +325,7 @@ class Variables:
         return frozenset(where for where in whole or parts if where)
 
 
-_TABLE = re.compile(r"\|\s*symbol\s*\|", re.IGNORECASE)
+_TABLE = re.compile(r"\|\s*code\s*\|", re.IGNORECASE)
 _CELL = re.compile(r"\|((?:[^|\\]|\\.)*)(?=\|)")
 _FORMULA = re.compile(r"\$([^$]+)\$")
 #: Code in a cell, and a preposition or conjunction before it.
@@ -412,21 +412,24 @@ def page_symbols(module: Module, resolver: Resolver, report: Report) -> PageSymb
 def symbol_rows(module: Module) -> Iterator[tuple[list[str], list[Name]]]:
     """The rows of the tables in a module's notes: TeX of the symbols, and names."""
     for note in (note for section in module.sections for note in section.notes):
-        if _TABLE.search(note.text):
-            yield from _rows_of(note)
+        for row, names in table_rows(note):
+            if "symbol" in row:
+                written = row["symbol"].replace(r"\|", "|")
+                yield [tex.strip() for tex in _FORMULA.findall(written)], names
 
 
-def _rows_of(note: Note) -> Iterator[tuple[list[str], list[Name]]]:
+def table_rows(note: Note) -> Iterator[tuple[dict[str, str], list[Name]]]:
+    """The rows of a note's tables with a column "Code": cells by their columns, and names."""
     lines = note.text.split("\n")
-    for token in MarkdownIt("commonmark").enable("table").parse(note.text):
+    parser = MarkdownIt("commonmark").enable("table")
+    for token in parser.parse(note.text) if _TABLE.search(note.text) else ():
         start, stop = token.map if token.type == "table_open" and token.map else (0, 0)
         columns = [cell[1].strip().lower() for cell in _CELL.finditer(lines[start])]
-        for line in range(start + 2, stop):
+        for line in range(start + 2, stop) if "code" in columns else ():
             row = dict(zip(columns, _CELL.finditer(lines[line]), strict=False))
-            if {"symbol", "code"} <= row.keys():
-                written = row["symbol"][1].replace(r"\|", "|")
-                texs = [tex.strip() for tex in _FORMULA.findall(written)]
-                yield texs, list(_names(row["code"], note.first_line + line, note.column + 1))
+            if "code" in row:
+                names = _names(row["code"], note.first_line + line, note.column + 1)
+                yield {column: cell[1] for column, cell in row.items()}, list(names)
 
 
 def _names(cell: re.Match[str], line: int, indent: int) -> Iterator[Name]:

@@ -2,6 +2,6 @@
 
 A child process runs the small functions of ``docs_src/traces`` under a line tracer (`tracer`, by
 the module's `plan`) and answers with sizes. All the rest is reading: sizes become names (`sizes`),
-lines get their chips (`lines`), and what signatures and notes declare is compared with what ran
-(`check`). `trace` knows which runs a build needs.
+lines get their chips (`lines`), and what notes declare is compared with what ran (`check`). `trace`
+knows which runs a build needs.
 """

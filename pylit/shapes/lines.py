@@ -42,8 +42,6 @@ class Run:
 
     sizes: Mapping[str, int]
     values: Mapping[Key, tuple[Value, ...]]
-    #: First line of a function -> its calls: arguments, and "" for the result.
-    calls: Mapping[int, tuple[Mapping[str, Value], ...]]
     lines: frozenset[int]
 
 
@@ -90,12 +88,7 @@ def read_run(data: dict[str, Any], sizes: Mapping[str, int], now: Mapping[int, i
         for line, kind, name, seen in data["values"]
         if line in now
     }
-    calls = {
-        now[line]: tuple({name: _value(v) for name, v in call.items()} for call in calls)
-        for line, calls in data["calls"]
-        if line in now
-    }
-    return Run(sizes, values, calls, frozenset(now[line] for line in data["lines"] if line in now))
+    return Run(sizes, values, frozenset(now[line] for line in data["lines"] if line in now))
 
 
 def _value(data: list[list[Any]]) -> Value:

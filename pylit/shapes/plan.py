@@ -1,7 +1,7 @@
 """The syntax of a module: the names that a line binds and mentions, and the declared shapes.
 
-Used in the child process, and by the checks: plain `ast`, nothing of the module runs. Shapes are
-declared in signatures as jaxtyping does: ``Float[Tensor, "T B C"]``.
+Used in the child process, and by what reads its answers: plain `ast`, nothing of the module runs.
+Shapes are declared in signatures as jaxtyping does: ``Float[Tensor, "T B C"]``.
 """
 
 import ast
@@ -148,20 +148,11 @@ def attribute_path(node: ast.expr) -> Path | None:
     return (node.id, *reversed(names)) if isinstance(node, ast.Name) else None
 
 
-#: jaxtyping's types -> the beginnings of the dtypes that they accept; the empty tuple accepts all.
-CATEGORIES: dict[str, tuple[str, ...]] = {
-    "Float": ("float", "bfloat"),
-    "Complex": ("complex",),
-    "Inexact": ("float", "bfloat", "complex"),
-    "Int": ("int",),
-    "UInt": ("uint",),
-    "Integer": ("int", "uint"),
-    "Real": ("float", "bfloat", "int", "uint"),
-    "Num": ("float", "bfloat", "int", "uint", "complex"),
-    "Shaped": (),
-}
-CATEGORIES |= {
-    name: (name.lower(),)
+#: jaxtyping's types -> the dtype that a chip names; none is the usual one.
+_DTYPES = dict.fromkeys(("Float", "Inexact", "Real", "Num", "Shaped"), "")
+_DTYPES |= {"Complex": "complex", "Int": "int64", "UInt": "uint", "Integer": "int64"}
+_DTYPES |= {
+    name: name.lower()
     for name in ("Float16", "Float32", "Float64", "BFloat16", "Int32", "Int64", "Bool")
 }
 
@@ -189,30 +180,16 @@ def union_members(node: ast.expr | None) -> list[ast.expr]:
         case ast.BinOp(left=left, op=ast.BitOr(), right=right):
             return union_members(left) + union_members(right)
         case ast.Subscript(slice=inner) if name_of(node.value) in ("Optional", "Union"):
-            return [one for part in elements(inner) for one in union_members(part)]
+            parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
+            return [one for part in parts for one in union_members(part)]
     return [node]
-
-
-def elements(inner: ast.expr) -> list[ast.expr]:
-    """The elements of a subscript."""
-    return inner.elts if isinstance(inner, ast.Tuple) else [inner]
-
-
-def tensor(node: ast.expr) -> tuple[str, list[str]] | None:
-    """The category and the axes of one declared tensor."""
-    match node:
-        case ast.Subscript(slice=ast.Tuple(elts=[_, ast.Constant(value=str(axes))])):
-            name = name_of(node.value)
-            return (name, axes.split()) if name in CATEGORIES else None
-    return None
 
 
 def annotation_text(node: ast.expr | None) -> str:
     """The text of a chip for a declared tensor; empty unless exactly one is declared."""
-    written = [tensor(one) for one in union_members(node)]
-    if len(written) != 1 or written[0] is None:
-        return ""
-    category, axes = written[0]
-    shape = f"[{', '.join(axes)}]" if axes else "scalar"
-    kind = {"Int": "int64", "Integer": "int64"}.get(category, category.lower())
-    return shape if CATEGORIES[category][:1] in ((), ("float",)) else f"{shape} {kind}"
+    match union_members(node):
+        case [ast.Subscript(value=kind, slice=ast.Tuple(elts=[_, ast.Constant(value=str(axes))]))]:
+            if name_of(kind) in _DTYPES:
+                shape = f"[{', '.join(axes.split())}]" if axes.strip() else "scalar"
+                return f"{shape} {_DTYPES[name_of(kind)]}".strip()
+    return ""

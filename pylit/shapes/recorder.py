@@ -19,10 +19,10 @@ from typing import Any
 
 from pylit.shapes.plan import Plan, Statement
 from pylit.shapes.tracer import (
+    COMPREHENSIONS,
     MAX_DEPTH,
     MOST,
     Tracer,
-    Value,
     Watched,
     is_module,
     is_tensor,
@@ -90,7 +90,7 @@ class Recorder(Tracer):
         function = self._plan.functions.get(code.co_firstlineno)
         if code.co_name == "<lambda>":
             self._running[frame] = _Frame("lambda")
-        elif function and self._frames[frame].call is not None:
+        elif function and code.co_name not in COMPREHENSIONS:
             self._running[frame] = _Frame(function.qualname)
             self._step(frame, "call", function.node.lineno)
 
@@ -148,10 +148,10 @@ class Recorder(Tracer):
             self._step(frame, "line", statement.first)
         super()._raised(frame, watched)
 
-    def _keep(self, line: int, kind: str, name: str, value: Any) -> Value:
+    def _keep(self, line: int, kind: str, name: str, value: Any) -> None:
         for path, tensor in _tensors(value, 0):
             self._made.append((line, kind, name, path, self._number(tensor)))
-        return super()._keep(line, kind, name, value)
+        super()._keep(line, kind, name, value)
 
     def _step(self, frame: FrameType, event: str, line: int) -> None:
         if len(self.steps) == MAX_STEPS:

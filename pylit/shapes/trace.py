@@ -233,7 +233,7 @@ class ShapeRuns(Runs):
             first, second = (read_run(run, sizes, now) for run, sizes in pairs)
             traced.append(Traced(f"{self._place(task)}:{task.line}", (first, second)))
         plan = read_plan(module.source.text)
-        faults, script = list(check(module, plan, traced, self._axes)), ""
+        faults, script = check(module, plan, traced, self._axes), ""
         for task, answer, now in recorded:
             replay, forms = self._replays[task.owner], [forms_of([one]) for one in traced]
             script, problems = replay_script(replay, answer, now, forms, module.source.text)

@@ -14,11 +14,9 @@ from typing import Any, NamedTuple
 
 from pylit.shapes.plan import Path, Plan, Statement, parameters
 
-_COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
+COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 #: From this version on, comprehensions run inside the frame around them.
 _INLINED = sys.version_info >= (3, 12)
-#: Different calls of one function that are recorded.
-MAX_CALLS = 60
 #: The most tensors of one value that are recorded, and the deepest nesting.
 MOST, MAX_DEPTH = 4, 3
 
@@ -144,7 +142,6 @@ class Watched:
     pending: Statement | None = None
     marks: dict[Path, Any] = field(default_factory=dict)
     raising: bool = False
-    call: dict[str, Value] | None = None
 
 
 class Tracer:
@@ -162,8 +159,6 @@ class Tracer:
         #: What each line made, each different value once, in order.
         self.values: dict[Key, dict[Value, None]] = {}
         self.lines: set[int] = set()
-        #: First line of a function -> its different calls: arguments, and "" for the result.
-        self.calls: dict[int, list[dict[str, Value]]] = {}
         #: Code that ran, by its identity.
         self.codes: dict[int, CodeType] = {}
 
@@ -178,22 +173,20 @@ class Tracer:
         return self._trace
 
     def _begin(self, frame: FrameType, code: CodeType) -> None:
-        watched = self._frames[frame] = Watched()
+        self._frames[frame] = Watched()
         first = code.co_firstlineno
         self.lines.add(first)
         if code.co_name == "<lambda>":
             for name in code.co_varnames[: code.co_argcount]:
                 self._keep(first, "loop", name, frame.f_locals[name])
-        elif first in self._plan.functions and code.co_name not in _COMPREHENSIONS:
-            watched.call = {}
+        elif first in self._plan.functions and code.co_name not in COMPREHENSIONS:
             node = self._plan.functions[first].node
             for one in (*parameters(node), node.args.vararg, node.args.kwarg):
                 # Modules, and the object a method belongs to, were made elsewhere.
                 if one is not None and one.arg not in ("self", "cls"):
                     argument = frame.f_locals.get(one.arg)
                     if not is_module(argument):
-                        value = self._keep(one.lineno, "arg", one.arg, argument)
-                        watched.call |= {one.arg: value} if value else {}
+                        self._keep(one.lineno, "arg", one.arg, argument)
         if _INLINED and self._plan.comprehensions:
             frame.f_trace_opcodes = True
 
@@ -214,7 +207,7 @@ class Tracer:
     def _line(self, frame: FrameType, watched: Watched) -> None:
         self.lines.add(frame.f_lineno)
         watched.raising = False
-        if frame.f_code.co_name in _COMPREHENSIONS:
+        if frame.f_code.co_name in COMPREHENSIONS:
             self._comprehended(frame, frame.f_code.co_firstlineno)
             return
         statement = self._plan.statements.get(frame.f_lineno)
@@ -252,7 +245,7 @@ class Tracer:
         code, statement = frame.f_code, watched.pending
         generates = bool(code.co_flags & CO_GENERATOR)
         if not watched.raising:
-            if code.co_name in _COMPREHENSIONS:
+            if code.co_name in COMPREHENSIONS:
                 self._comprehended(frame, code.co_firstlineno)
             elif code.co_name == "<lambda>":
                 self._keep(code.co_firstlineno, "return", "", result)
@@ -260,18 +253,13 @@ class Tracer:
                 self._finish(frame, watched)
                 if statement is not None and (statement.returns or generates):
                     self._keep(statement.first, "return", "", result)
-            if watched.call is not None and not generates:
-                watched.call[""] = self._see(result)
-                calls = self.calls.setdefault(code.co_firstlineno, [])
-                if watched.call not in calls and len(calls) < MAX_CALLS:
-                    calls.append(watched.call)
         if watched.raising or not generates:
             del self._frames[frame]
 
     def results(self) -> dict[str, Any]:
-        """The recorded values, calls and lines, for JSON."""
+        """The recorded values and lines, for JSON."""
         values = [[*key, list(found)] for key, found in self.values.items()]
-        return {"values": values, "calls": list(self.calls.items()), "lines": sorted(self.lines)}
+        return {"values": values, "lines": sorted(self.lines)}
 
     def _comprehended(self, frame: FrameType, first: int) -> None:
         for line, path in self._plan.comprehensions.get(first, ()):
@@ -279,18 +267,14 @@ class Tracer:
             if bound is not None and not is_module(bound):
                 self._keep(line, "loop", ".".join(path), bound)
 
-    def _see(self, value: Any) -> Value:
-        """The tensors of a value; those of a class of the module are recorded as fields, too."""
+    def _keep(self, line: int, kind: str, name: str, value: Any) -> None:
+        """Record the tensors of a value; those of a class of the module are fields of it, too."""
         found = () if value is MISSING else describe(value)
-        name = type(value).__qualname__
-        if found and name in self._plan.classes:
-            for part, inner in named_parts(value):
-                if seen := describe(inner):
-                    key = self._plan.classes[name], "field", f"{name}.{part}"
-                    self.values.setdefault(key, {})[seen] = None
-        return found
-
-    def _keep(self, line: int, kind: str, name: str, value: Any) -> Value:
-        if found := self._see(value):
-            self.values.setdefault((line, kind, name), {})[found] = None
-        return found
+        if not found:
+            return
+        self.values.setdefault((line, kind, name), {})[found] = None
+        of = type(value).__qualname__
+        for part, inner in named_parts(value) if of in self._plan.classes else ():
+            if seen := describe(inner):
+                key = self._plan.classes[of], "field", f"{of}.{part}"
+                self.values.setdefault(key, {})[seen] = None

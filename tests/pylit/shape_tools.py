@@ -94,7 +94,7 @@ def faults(
     """What the checks say of a module."""
     module = module_of(HEAD + dedent(code), folder)
     plan = read_plan(module.source.text)
-    return list(check(module, plan, run(module, trace, axes), axes))
+    return check(module, plan, run(module, trace, axes), axes)
 
 
 def unpack(packed):

@@ -1,4 +1,4 @@
-"""Shapes that signatures, docstrings, notes and tables declare, held against a run."""
+"""Shapes that docstrings, notes and tables declare, held against a run."""
 
 from pathlib import Path
 
@@ -21,76 +21,6 @@ def codes(code: str, trace: str, folder: Path) -> list[tuple[int, str, str]]:
 def body(note: str, line: str = "return x") -> str:
     """A function with a docstring."""
     return f'def f(x):\n    """\n    {note}\n    """\n    {line}\n'
-
-
-@pytest.mark.parametrize(
-    ("declared", "fits"),
-    [
-        ('Float[Tensor, "T B C"]', True),
-        ('Float[Tensor, "S B C"]', True),
-        ('Float[Tensor, "rows B C"]', True),
-        ('Float[Tensor, "*axes C"]', True),
-        ('Float[Tensor, "... C"]', True),
-        ('Float[Tensor, "T #B C"]', True),
-        ('Float[Tensor, "T B H*K"]', True),
-        ('Float[Tensor, "_ _ C"]', True),
-        ('Float[Tensor, "rows=5 B C"] | Float[Tensor, "T B C"]', True),
-        ('Float[Tensor, "T B C"] | None', True),
-        ("Tensor", True),
-        ("int", True),
-        ('Float[Tensor, "B T C"]', False),
-        ('Float[Tensor, "T B"]', False),
-        ('Float[Tensor, "T B H"]', False),
-        ('Float[Tensor, "T T C"]', False),
-        ('Float[Tensor, "T B 3"]', False),
-        ('Float[Tensor, "T B H+K"]', False),
-        ('Float[Tensor, "*axes B"]', False),
-        ('Float[Tensor, "T #H C"]', False),
-        ('Int[Tensor, "T B C"]', False),
-        ('Bool[Tensor, "T B C"] | None', False),
-    ],
-)
-def test_signatures(declared: str, fits: bool, tmp_path: Path):
-    said = "`x` of `f` is declared otherwise than it ran: `[T, B, C]`, at traces/m.py:1"
-    found = codes(f"def f(x: {declared}): return x\n", TRACE, tmp_path)
-    assert found == ([] if fits else [(1, "shape-declared", said)])
-
-
-PAIR = 'def f(x: Float[Tensor, "n"], y: Float[Tensor, "n"]): return x\n'
-
-
-@pytest.mark.parametrize(
-    ("code", "calls", "wrong"),
-    [
-        (
-            'def f(x: Float[Tensor, "n d"]) -> Float[Tensor, "d n"]: return x\n',
-            "f(torch.zeros(T, B))",
-            "the result of `f` is declared otherwise than it ran: `[T, B]`",
-        ),
-        (
-            'def f(x: Tensor) -> tuple[Float[Tensor, "T B"], Float[Tensor, "T"]]: return x, x[0]\n',
-            "f(torch.zeros(T, B))",
-            "the result of `f` is declared otherwise than it ran: `[T, B], [B]`",
-        ),
-        (
-            "def f(x: \"list[Float[Tensor, 'B']]\"): return x\n",
-            "f(list(torch.zeros(B, T)))",
-            "`x` of `f` is declared otherwise than it ran: `B × [T]`",
-        ),
-        # A call binds its names anew.
-        (PAIR, "[f(torch.zeros(n), torch.zeros(n)) for n in (T, B)]", None),
-        (
-            PAIR,
-            "f(torch.zeros(T), torch.zeros(B))",
-            "`y` of `f` is declared otherwise than it ran: `[B]`",
-        ),
-    ],
-)
-def test_results_and_the_names_of_one_call(
-    code: str, calls: str, wrong: str | None, tmp_path: Path
-):
-    found = codes(code, f"def trace(T, B): {calls}", tmp_path)
-    assert found == ([(1, "shape-declared", f"{wrong}, at traces/m.py:1")] if wrong else [])
 
 
 @pytest.mark.parametrize(
