@@ -5,7 +5,6 @@ One table of rules checks every key and value, and says what each is for: the pa
 shows it. A fault is reported with its line and, for a misspelt key, the nearest valid one.
 """
 
-import datetime
 import re
 import subprocess
 import tomllib
@@ -34,16 +33,6 @@ class Group:
     title: str
     summary: str
     pages: tuple[PageName, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class News:
-    """One entry of the Atom feed."""
-
-    date: datetime.date
-    title: str
-    summary: str
-    page: PageName
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +73,6 @@ class SiteConfig:
     display: str = ""
     groups: tuple[Group, ...] = ()
     paths: tuple[Group, ...] = ()
-    news: tuple[News, ...] = ()
     relations: tuple[Relation, ...] = ()
     #: The style of the docstrings, one of `pylit.dialects.DIALECTS`.
     docstrings: str = "auto"
@@ -152,7 +140,7 @@ _SITE = {
         r"(https?://[^\s/?#]+(/[^\s?#]*)?)?",
         "https://example.org/nn/",
         "",
-        "The address of this site, for search engines, the feed and cards.",
+        "The address of this site, for search engines and cards.",
     ),
     "repository": _text(
         r"([\w.-]+/[\w.-]+)?",
@@ -181,19 +169,12 @@ _SITE = {
     ),
     "group": _tables("group", "Pages below one title on the home page."),
     "path": _tables("path", "A reading path: lessons that the home page shows as cards, in order."),
-    "news": _tables("news", "Entries of the feed, which is made for a site with a base_url."),
     "relation": _tables("relation", "Functions that are decorated with a method, and that method."),
 }
 _TITLE = _text(r".*\S.*", "Attention", None, "Its title.")
 _SUMMARY = _text(r".*", "Attention, line by line.", "", "A sentence about it.")
 _PAGES = _names('"package.module", "notation"', "Modules, and pages of docs_src/pages, in order.")
 _GROUP = {"title": _TITLE, "summary": _SUMMARY, "pages": _PAGES}
-# A time of day would make the feed depend on a time zone.
-_DATE = _Rule(
-    lambda v: type(v) is datetime.date, "a date without quotes such as 2026-01-31", None, "Its day."
-)
-_PAGE = _text(r".*\S.*", "notation", None, "The page that it is about.")
-_NEWS = {"date": _DATE, "title": _TITLE, "summary": _SUMMARY, "page": _PAGE}
 _RELATION = {
     "decorator": _text(r"[^\W\d]\w*", "kernel_for", None, "The name of a decorator."),
     "on_function": _text(r".*\S.*", "Kernel for", None, "Under the notes of what it decorates."),
@@ -204,7 +185,6 @@ _RELATION = {
 _KINDS: Mapping[str, tuple[type[Any], Mapping[str, _Rule]]] = {
     "group": (Group, _GROUP),
     "path": (Group, _GROUP),
-    "news": (News, _NEWS),
     "relation": (Relation, _RELATION),
 }
 #: The address of a repository on GitHub, for browsers or for git.
@@ -350,8 +330,6 @@ class _Reader:
             elif rule.valid is _are_names:
                 find = self._page if key == "pages" else lambda name, _: name
                 result[key] = tuple(find(name, line) for name in value)
-            elif key == "page":
-                result[key] = self._page(value, line)
         return result
 
     def _tables(self, tables: Iterable[Mapping[str, Any]], key: str) -> Iterator[Any]:

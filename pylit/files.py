@@ -1,13 +1,12 @@
 """All files of a site: drafts become HTML pages, with the files beside them."""
 
-import datetime
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from html import escape
 from itertools import chain
 
-from pylit.addresses import ALL, HOME, HOOD, MISSING, canonical, file_path, replay_url
+from pylit.addresses import ALL, HOME, HOOD, MISSING, file_path, replay_url
 from pylit.assets import assets
 from pylit.cache import digest
 from pylit.cards import Cards
@@ -18,9 +17,7 @@ from pylit.glossary import GLOSSARY
 from pylit.indexes import (
     ARCHIVE,
     FULL,
-    Entry,
     archive,
-    feed,
     inventory,
     llms,
     page_text,
@@ -238,18 +235,6 @@ class SiteFiles:
             urls = {draft.url for draft in site.drafts} - {MISSING} | {HOME}
             urls |= {ALL} if site.view.paths else set()
             yield "sitemap.xml", sitemap(config.base_url, urls)
-            entries = [*self._entries(config.base_url)]
-            yield "feed.xml", feed(config.base_url, config.title, config.summary, entries)
-
-    def _entries(self, base: str) -> Iterator[Entry]:
-        """The entries of the feed: the news, then the pages of paths, as old as the site."""
-        news = self.site.config.news
-        for entry in news:
-            if draft := self.site.find(entry.page):
-                yield Entry(entry.date, entry.title, entry.summary, canonical(base, draft.url))
-        oldest = min((entry.date for entry in news), default=datetime.date(1970, 1, 1))
-        for link in (link for path in self.site.view.paths for link in path.pages):
-            yield Entry(oldest, link.title, link.summary, canonical(base, link.url))
 
     def _cards(self) -> Iterator[tuple[str, bytes]]:
         """The pictures of the site's own pages for links on other sites."""

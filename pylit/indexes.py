@@ -1,14 +1,11 @@
-"""Files for programs: sitemap, ``robots.txt``, feed, ``llms.txt``, inventory of names, archive."""
+"""Files for programs: sitemap, ``robots.txt``, ``llms.txt``, inventory of names, archive."""
 
-import datetime
 import io
 import posixpath
 import re
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from operator import attrgetter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, select_autoescape
@@ -48,35 +45,6 @@ def sitemap(base_url: str, urls: Iterable[str]) -> bytes:
 def robots(base_url: str) -> bytes:
     """Everything may be read; where the sitemap is, if the site has an address."""
     return _rendered("robots.txt", base_url=base_url)
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """An entry of the feed, about one page."""
-
-    date: datetime.date
-    title: str
-    summary: str
-    #: Absolute address of the page.
-    url: str
-
-
-def feed(base_url: str, title: str, summary: str, entries: Sequence[Entry]) -> bytes:
-    """``feed.xml``: news as an Atom feed (RFC 4287), newest first; those of a day keep their order.
-
-    Dates are those that the author wrote down, so that the same sources give the same feed. A feed
-    must say when it changed last; one without news says the start of Unix time.
-    """
-    newest_first = sorted(entries, key=attrgetter("date"), reverse=True)
-    updated = newest_first[0].date if newest_first else datetime.date(1970, 1, 1)
-    return _rendered(
-        "feed.xml",
-        base_url=base_url,
-        title=title,
-        summary=summary,
-        updated=updated,
-        entries=newest_first,
-    )
 
 
 def _rendered(template: str, **values: object) -> bytes:

@@ -269,7 +269,7 @@ class SiteView:
 
     title: str
     summary: str
-    #: Absolute, ends with ``/``; for canonical addresses, sitemap and feed only.
+    #: Absolute, ends with ``/``; for canonical addresses and the sitemap only.
     base_url: str
     repository_url: str
     language: str

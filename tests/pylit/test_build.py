@@ -31,7 +31,7 @@ def test_a_site_has_a_page_for_every_source_and_the_files_around_them(tmp_path: 
     site = tmp_path / "site"
     made = {"index.html", "404.html", "all.html", "notes.html"}
     assert pages(site) == made | {f"pkg/{name}.html" for name in ("index", "one", "two")}
-    files = {"sitemap.xml", "feed.xml", "robots.txt", "objects.inv", ".nojekyll", "llms.txt"}
+    files = {"sitemap.xml", "robots.txt", "objects.inv", ".nojekyll", "llms.txt"}
     files |= {"llms-full.txt"}
     files |= {"notes.html.md", "assets/cards/pkg/one.png", "img/a.svg"}
     assert files <= tree(site).keys() and ".hidden" not in tree(site)
