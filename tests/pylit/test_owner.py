@@ -171,7 +171,7 @@ def test_what_is_private_comes_last_and_is_imported_from_where_it_is_public(tmp_
 def served(tmp_path: Path) -> Iterator[tuple[str, list[str]]]:
     """A server with the inventory of numpy, and what it was asked for."""
     asked: list[str] = []
-    definition = Definition("class", "numpy", "ndarray", 1, "", "")
+    definition = Definition("class", "numpy", "ndarray", 1, "")
     data = inventory("numpy", "2", [Target(definition, "arrays.html#numpy.ndarray")], ())
 
     class Handler(http.server.BaseHTTPRequestHandler):
