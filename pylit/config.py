@@ -1,15 +1,15 @@
 """What an author decides about a site, in ``docs_src/site.toml`` or in ``[tool.pylit]`` of
 ``pyproject.toml``, read and checked.
 
-One table of rules checks every key and value, and says what each is for: the page of all settings
-shows it. A fault is reported with its line and, for a misspelt key, the nearest valid one.
+Each key is declared once, with a rule for its value and what it is for: the page of all settings
+shows that. A fault is reported with its line and, for a misspelt key, the nearest valid one.
 """
 
 import re
 import subprocess
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,71 +26,27 @@ class PageName:
     line: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Pages under one title, in reading order."""
-
-    title: str
-    summary: str
-    pages: tuple[PageName, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Relation:
-    """A decorator such as ``@kernel_for(Layer.forward)`` relates its function to its argument.
-
-    Each of the two gets a line below its note: these words, and a link to the other.
-    """
-
-    #: Its name, without those of modules.
-    decorator: str
-    on_function: str
-    on_argument: str
-
-
-@dataclass(frozen=True, slots=True)
-class SiteConfig:
-    """The settings of one site."""
-
-    title: str
-    summary: str
-    #: Absolute, ends with ``/``. Empty for a site without an address of its own.
-    base_url: str
-    #: ``owner/name`` on GitHub, for links to sources and to Colab; empty for no such links.
-    repository: str
-    branch: str
-    #: Language of the prose, as in HTML's ``lang``.
-    language: str
-    #: Folders and files to render, relative to the folder that holds ``docs_src``.
-    sources: tuple[str, ...]
-    exclude: tuple[str, ...] = ()
-    version: str = ""
-    readme: str = ""
-    accent: str = ""
-    logo: str = ""
-    inventories: tuple[str, ...] = ()
-    #: The file of the settings, for diagnostics.
-    display: str = ""
-    groups: tuple[Group, ...] = ()
-    paths: tuple[Group, ...] = ()
-    relations: tuple[Relation, ...] = ()
-    #: The style of the docstrings, one of `pylit.dialects.DIALECTS`.
-    docstrings: str = "auto"
-
-
 class _Rule(NamedTuple):
+    """What the value of a key is."""
+
     valid: Callable[[Any], object]
     expected: str
     #: None for a required key.
-    default: Any = None
+    default: Any
     #: What it is for.
-    about: str = ""
+    about: str
+    #: What the tables are that are its value.
+    kind: Any = None
 
 
-def _text(pattern: str, example: str, default: str | None = None, about: str = "") -> _Rule:
-    compiled = re.compile(pattern, re.DOTALL)
+def _field(rule: _Rule) -> Any:
+    return field(default=rule.default or "", metadata={"rule": rule})
+
+
+def _text(pattern: str, example: str, about: str, default: str | None = "") -> Any:
+    whole = re.compile(pattern, re.DOTALL).fullmatch
     expected = f'text such as "{example}"'
-    return _Rule(lambda v: isinstance(v, str) and compiled.fullmatch(v), expected, default, about)
+    return _field(_Rule(lambda v: isinstance(v, str) and whole(v), expected, default, about))
 
 
 def _are_names(value: Any) -> bool:
@@ -102,91 +58,117 @@ def _are_tables(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(table, dict) for table in value)
 
 
-def _names(examples: str, about: str, default: tuple[()] | None = None) -> _Rule:
-    return _Rule(_are_names, f"a list of different names such as [{examples}]", default, about)
+def _names(examples: str, about: str, default: tuple[()] | None = ()) -> Any:
+    expected = f"a list of different names such as [{examples}]"
+    return _field(_Rule(_are_names, expected, default, about))
 
 
-def _tables(key: str, about: str) -> _Rule:
-    return _Rule(_are_tables, f"tables below headers such as [[{key}]]", (), about)
+def _tables(key: str, kind: type[Any], about: str) -> Any:
+    return _field(_Rule(_are_tables, f"tables below headers such as [[{key}]]", (), about, kind))
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Pages under one title, in reading order."""
+
+    title: str = _text(r".*\S.*", "Attention", "Its title.", None)
+    summary: str = _text(r".*", "Attention, line by line.", "A sentence about it.")
+    pages: tuple[PageName, ...] = _names(
+        '"package.module", "notation"', "Modules, and pages of docs_src/pages, in order.", None
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A decorator such as ``@kernel_for(Layer.forward)`` relates its function to its argument.
+
+    Each of the two gets a line below its note: these words, and a link to the other.
+    """
+
+    decorator: str = _text(r"[^\W\d]\w*", "kernel_for", "The name of a decorator.", None)
+    on_function: str = _text(r".*\S.*", "Kernel for", "Under the notes of what it decorates.", None)
+    on_argument: str = _text(
+        r".*\S.*", "Also computed by", "Under the notes of the method that is its argument.", None
+    )
 
 
 #: The home page of a project that has written none for its site.
 README = "README.md"
 _FILE = r"([^/\\\s][^\\]*)?"
-_SITE = {
-    "title": _text(r".*\S.*", "Attention", None, "Title of the site."),
-    "summary": _text(r".*", "Attention, line by line.", "", "The sentence below the title."),
-    "version": _text(r"[^\s]*", "1.2.0", "", "Version of the project, for links of other sites."),
-    "sources": _names('"package", "tools.py"', "Packages, folders and files to render."),
-    "exclude": _names(
+
+
+@dataclass(frozen=True, slots=True)
+class SiteConfig:
+    """The settings of one site, by their keys; a text that is not given is empty."""
+
+    title: str = _text(r".*\S.*", "Attention", "Title of the site.", None)
+    summary: str = _text(r".*", "Attention, line by line.", "The sentence below the title.")
+    version: str = _text(r"[^\s]*", "1.2.0", "Version of the project, for links of other sites.")
+    sources: tuple[str, ...] = _names(
+        '"package", "tools.py"', "Packages, folders and files to render.", None
+    )
+    exclude: tuple[str, ...] = _names(
         '"tests", "pkg/_vendor/*"',
         "Names of files and folders to leave out; a pattern with / is for the whole path.",
-        (),
-    ),
-    "docstrings": _text(
+    )
+    docstrings: str = _text(
         "|".join(DIALECTS),
         "numpy",
-        "auto",
         "How docstrings are written: markdown, numpy, google or sphinx. auto sees it in each of"
         " them, and their faults are warnings.",
-    ),
-    "readme": _text(
+        "auto",
+    )
+    readme: str = _text(
         _FILE,
         README,
-        README,
         "The text of the home page, if there is no docs_src/pages/index.md; empty for none.",
-    ),
-    "base_url": _text(
+        README,
+    )
+    base_url: str = _text(
         r"(https?://[^\s/?#]+(/[^\s?#]*)?)?",
         "https://example.org/nn/",
-        "",
         "The address of this site, for search engines and cards.",
-    ),
-    "repository": _text(
+    )
+    repository: str = _text(
         r"([\w.-]+/[\w.-]+)?",
         "owner/name",
-        "",
         "On GitHub, for links to sources; else from [project.urls], else from git.",
-    ),
-    "branch": _text(r"[^\s~^:?*\[\\]+", "main", "main", "The branch these links lead to."),
-    "language": _text(
-        r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*", "pt-BR", "en", "The language of the prose."
-    ),
-    "accent": _text(
+    )
+    branch: str = _text(r"[^\s~^:?*\[\\]+", "main", "The branch these links lead to.", "main")
+    language: str = _text(
+        r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*", "pt-BR", "The language of the prose.", "en"
+    )
+    accent: str = _text(
         r"(#[0-9A-Fa-f]{6})?",
         "#7a1f5c",
-        "",
         "Colour of links and marks, made darker or lighter until it reads well in both themes.",
-    ),
-    "logo": _text(
-        r"([^/\s][^\\]*\.(svg|png))?", "docs/logo.svg", "", "A square picture before the title."
-    ),
-    "inventories": _names(
+    )
+    logo: str = _text(
+        r"([^/\s][^\\]*\.(svg|png))?", "docs/logo.svg", "A square picture before the title."
+    )
+    inventories: tuple[str, ...] = _names(
         '"https://numpy.org/doc/stable/"',
         "Documentation by Sphinx or pylit, whose names become links. Its objects.inv is fetched"
         " once and stays in the cache; or it is read from a path behind the address and a space.",
-        (),
-    ),
-    "group": _tables("group", "Pages below one title on the home page."),
-    "path": _tables("path", "A reading path: lessons that the home page shows as cards, in order."),
-    "relation": _tables("relation", "Functions that are decorated with a method, and that method."),
-}
-_TITLE = _text(r".*\S.*", "Attention", None, "Its title.")
-_SUMMARY = _text(r".*", "Attention, line by line.", "", "A sentence about it.")
-_PAGES = _names('"package.module", "notation"', "Modules, and pages of docs_src/pages, in order.")
-_GROUP = {"title": _TITLE, "summary": _SUMMARY, "pages": _PAGES}
-_RELATION = {
-    "decorator": _text(r"[^\W\d]\w*", "kernel_for", None, "The name of a decorator."),
-    "on_function": _text(r".*\S.*", "Kernel for", None, "Under the notes of what it decorates."),
-    "on_argument": _text(
-        r".*\S.*", "Also computed by", None, "Under the notes of the method that is its argument."
-    ),
-}
-_KINDS: Mapping[str, tuple[type[Any], Mapping[str, _Rule]]] = {
-    "group": (Group, _GROUP),
-    "path": (Group, _GROUP),
-    "relation": (Relation, _RELATION),
-}
+    )
+    groups: tuple[Group, ...] = _tables("group", Group, "Pages below one title on the home page.")
+    paths: tuple[Group, ...] = _tables(
+        "path", Group, "A reading path: lessons that the home page shows as cards, in order."
+    )
+    relations: tuple[Relation, ...] = _tables(
+        "relation", Relation, "Functions that are decorated with a method, and that method."
+    )
+    #: The file of the settings, for diagnostics.
+    display: str = ""
+
+
+def _rules(kind: Any) -> dict[str, _Rule]:
+    """The keys of a table, and what their values are."""
+    found = {each.name: each.metadata["rule"] for each in fields(kind) if each.metadata}
+    # Each table has a header of its own, `[[group]]`.
+    return {name[:-1] if rule.kind else name: rule for name, rule in found.items()}
+
+
 #: The address of a repository on GitHub, for browsers or for git.
 _GITHUB = re.compile(r"github\.com[/:]([\w.-]+/[\w.-]+?)(?:\.git)?/?$")
 #: Labels in ``[project.urls]`` that may name it, as PyPI's page on well-known labels writes them:
@@ -194,13 +176,15 @@ _GITHUB = re.compile(r"github\.com[/:]([\w.-]+/[\w.-]+?)(?:\.git)?/?$")
 _LABELS = ("repository", "source", "sourcecode", "github", "homepage")
 
 
-def settings() -> Iterator[tuple[str, str, str, str]]:
+def settings(kind: Any = SiteConfig, header: str = "") -> Iterator[tuple[str, str, str, str]]:
     """Every setting: its key, below a header if it has one; its meaning, form and default."""
-    tables = {"": _SITE} | {f"[[{key}]] ": rules for key, (_, rules) in _KINDS.items()}
-    for header, rules in tables.items():
-        for key, rule in rules.items():
-            default = "required" if rule.default is None else rule.default or "none"
-            yield f"{header}{key}", rule.about, rule.expected, default
+    rules = _rules(kind)
+    for key, rule in rules.items():
+        default = "required" if rule.default is None else rule.default or "none"
+        yield f"{header}{key}", rule.about, rule.expected, default
+    for key, rule in rules.items():
+        if rule.kind:
+            yield from settings(rule.kind, f"[[{key}]] ")
 
 
 #: The files of settings, below the folder of a site: one of the two.
@@ -234,7 +218,7 @@ def load_config(root: Path, report: Report) -> SiteConfig | None:
     values = {key: about[name] for key, name in known.items() if name in about} | dict(values)
     text = (root / display).read_text("utf-8-sig")
     header = next((n for n, t in enumerate(text.split("\n"), 1) if t.strip() == "[tool.pylit]"), 0)
-    table = _Reader(display, text.split("\n"), report).table(values, _SITE, header)
+    table = _Reader(display, text.split("\n"), report).table(values, SiteConfig, header)
     for key in {"readme", "logo"} & values.keys() if len(report) == before else ():
         path = (root / table[key]).resolve()
         if table[key] and not (path.is_file() and path.is_relative_to(root.resolve())):
@@ -309,10 +293,9 @@ class _Reader:
     lines: list[str]
     report: Report
 
-    def table(
-        self, values: Mapping[str, Any], rules: Mapping[str, _Rule], header: int
-    ) -> dict[str, Any]:
+    def table(self, values: Mapping[str, Any], kind: Any, header: int) -> dict[str, Any]:
         """The valid values of the table below a header line, with defaults for missing keys."""
+        rules = _rules(kind)
         for key in values.keys() - rules.keys():
             hint = nearest(key, rules, f"valid keys: {', '.join(sorted(rules))}")
             self._fault(self._line_of(key, header), f"unknown key `{key}`", hint)
@@ -325,18 +308,20 @@ class _Reader:
             elif key in values and not rule.valid(value):
                 self._fault(line, f"`{key}` is {value!r}", f"expected {rule.expected}")
                 result[key] = ()
-            elif rule.valid is _are_tables:
-                result[key] = tuple(self._tables(value, key))
+            elif rule.kind:
+                result[key] = tuple(self._tables(value, key, rule.kind))
             elif rule.valid is _are_names:
                 find = self._page if key == "pages" else lambda name, _: name
                 result[key] = tuple(find(name, line) for name in value)
         return result
 
-    def _tables(self, tables: Iterable[Mapping[str, Any]], key: str) -> Iterator[Any]:
-        header, (kind, rules) = 0, _KINDS[key]
+    def _tables(
+        self, tables: Iterable[Mapping[str, Any]], key: str, kind: type[Any]
+    ) -> Iterator[Any]:
+        header = 0
         for table in tables:
             header = self._line(rf"\s*\[\[\s*(tool\.pylit\.)?{key}\s*\]\]", header)
-            yield kind(**self.table(table, rules, header))
+            yield kind(**self.table(table, kind, header))
 
     def _page(self, name: str, line: int) -> PageName:
         return PageName(name, self._line(f".*[\"']{re.escape(name)}[\"']", line - 1))

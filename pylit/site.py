@@ -49,8 +49,12 @@ def read_config(options: Options, report: Report) -> SiteConfig | None:
     names = str(about.get("name", names))
     usual = f"The source of {names}: notes beside the code that they speak about."
     summary = str(about.get("description", usual))
-    given = (options.title or names, summary, options.base_url)
-    return SiteConfig(*given, "", "", "en", (), readme=README if about else "")
+    return SiteConfig(
+        title=options.title or names,
+        summary=summary,
+        base_url=options.base_url,
+        readme=README if about else "",
+    )
 
 
 class Site:

@@ -5,7 +5,6 @@ import zlib
 from pylit.indexes import inventory, robots, sitemap
 from pylit.model import Definition, PageLink, Target
 
-ATOM = "{http://www.w3.org/2005/Atom}"
 BASE = "https://example.org/nn/"
 NAMESPACE = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
 #: How Sphinx reads a line (sphinx.util.inventory, format version 2).

@@ -48,7 +48,7 @@ def helper() -> Memory:
     """Make a `Memory`; see [the notes](../notes.md)."""
     return Memory()
 '''
-CONFIG = SiteConfig("t", "s", "https://e.org/", "me/repo", "main", "en", ())
+CONFIG = SiteConfig(title="t", summary="s", base_url="https://e.org/", repository="me/repo")
 
 
 def parse(text: str, name: str = "pkg.mod", *, own: bool = True) -> Module:
