@@ -82,6 +82,10 @@ MODELS = ModelTable(
         "labml_nn.recurrent.delta_net.DeltaNetLanguageModel",
         "linear attention that replaces values instead of adding to them",
     ),
+    mamba2=ModelEntry(
+        "labml_nn.recurrent.mamba2.Mamba2LanguageModel",
+        "a recurrent network that decides from its input how long it remembers",
+    ),
 )
 
 

@@ -688,6 +688,26 @@ DELTA_NET = Experiment(
 )
 
 
+# ## Mamba-2
+#
+# Wider values than those of linear attention, so a smaller width.
+MAMBA2 = Experiment(
+    name="mamba2",
+    title="Mamba-2",
+    summary="a recurrent network that decides from its input how long it remembers",
+    model="mamba2",
+    task="text",
+    presets={
+        "tiny": Preset(transformer(64, 4, 2, 0.0), adamw(750, 32, 64, 6e-3, 50)),
+        "cpu": Preset(transformer(128, 4, 2, 0.1), adamw(1500, 32, 64, 3e-3, 100)),
+        "colab": Preset(
+            transformer(256, 8, 4, 0.2), adamw(2500, 64, 256, 1e-3, 100, **HALF)
+        ),
+        "gpu": Preset(transformer(384, 12, 6, 0.2), adamw(5000, 64, 256, 1e-3, 100)),
+    },
+)
+
+
 ALL = (
     AUTOREGRESSIVE,
     ENCODER_DECODER,
@@ -697,5 +717,6 @@ ALL = (
     GRU,
     LINEAR_ATTENTION,
     DELTA_NET,
+    MAMBA2,
 )
 EXPERIMENTS = ExperimentTable({one.name: one for one in ALL})

@@ -192,6 +192,16 @@ MODELS = {
         | dict.fromkeys(("embedding_dropout_prob", "output_dropout_prob"), PROBABILITY)
         | {"dropout_prob": PROBABILITY, "tied": FLAG, "tanh_projections": FLAG, "learn_h_0": FLAG},
     ),
+    "recurrent.mamba2.Mamba2": (
+        {"d_model": 12, "heads": 3},
+        {"d_model": SIZE, "heads": (*SIZE, 5), "d_k": SIZE, "d_v": SIZE, "conv": SIZE}
+        | {"groups": (*SIZE, 2), "bias": FLAG},
+    ),
+    "recurrent.mamba2.Mamba2Config": (
+        {"n_vocab": 19},
+        {"d_model": SIZE, "heads": (*SIZE, 5), "n_layers": SIZE, "d_ff": SIZE, "conv": SIZE}
+        | {"d_k": SIZE, "d_v": SIZE, "groups": (*SIZE, 3), "dropout_prob": PROBABILITY},
+    ),
     "sampling.Temperature": ({"temperature": 1.0}, {"temperature": (0.0, math.inf, "1")}),
     "sampling.TopK": ({"k": 3}, {"k": SIZE}),
     "sampling.Nucleus": ({"p": 0.9}, {"p": (0.0, 1.1, None)}),

@@ -37,6 +37,7 @@ VARIANTS = {
     "elman-padding": {"padding_token": 0, "learn_h_0": True, "tied": False},
     "lstm-normalised": {"padding_token": 0, "layer_norm": True},
     "gru-padding": {"padding_token": 0},
+    "mamba2-padding": {"padding_token": 0, "d_k": 5, "d_v": 7, "groups": 3, "conv": 3},
     "linear_attention-padding": {"padding_token": 0, "conv": 1, "d_ff": 10},
     "delta_net-gated": {"padding_token": 0, "gated": True, "d_k": 5, "allow_neg_eigval": True},
 }
