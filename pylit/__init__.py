@@ -17,11 +17,12 @@ start reading. A module imports those above it and none below.
 `drafts`                    a page as far as its own source decides it
 `runs`, `limits`           code of the package run in a child process, and what it depends on
 `shapes`, `figures`         tensor shapes for the ends of lines; drawings and tables
-`pages`, `rows`, `render`   a page with its formulas, shapes and neighbours, laid out, as HTML
+`rows`, `render`            a page with its formulas, shapes and neighbours, laid out, as HTML
 `search`, `previews`, …     the files beside the pages: `assets`, `fonts`, `cards`, `indexes`
 `links`, `write`            the audit of all links; the output folder, changed all at once
 `options`, `outcome`        what a build is given, and what it did
-`site`, `navigation`        the site as a whole; the lists of its pages, and which follows which
+`site`                      the site as a whole: its inputs, its pages
+`navigation`, `relations`   where a page stands in it; what definitions are built from, used by
 `parallel`, `files`         its pages parsed and drafted by several processes; all files it has
 `notebooks`                 notebooks as pages
 `config`, `cli`, `serve`    settings, the command line, and the site over HTTP while one writes

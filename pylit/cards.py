@@ -14,7 +14,9 @@ from unicodedata import normalize
 import resvg_py
 from jinja2 import Environment, FileSystemLoader
 
+from pylit.cpp import is_cpp
 from pylit.fonts import SANS, SERIF, Font, cut_fonts
+from pylit.model import Draft
 
 #: What the first two have no glyph for is taken from the last.
 _SYMBOLS = "".join(map(chr, range(0x370, 0x2B00)))
@@ -37,9 +39,10 @@ _COLOUR = re.compile(r"(--[\w-]+): light-dark\(([^,()]+),")
 _VARIABLE = re.compile(r"var\((--[\w-]+)\)")
 
 
-def card_url(url: str) -> str:
-    """The address of the card of a page."""
-    return f"{CARDS}{url.removesuffix('.html')}.png"
+def card_url(draft: Draft) -> str:
+    """Address of a page's card; sources of C++ have none, nor do pages of other packages."""
+    has_one = draft.own and not is_cpp(draft.display)
+    return f"{CARDS}{draft.url.removesuffix('.html')}.png" if has_one else ""
 
 
 class Cards:

@@ -9,7 +9,7 @@ from itertools import chain
 from pylit.addresses import ALL, HOME, HOOD, MISSING, file_path, replay_url
 from pylit.assets import assets
 from pylit.cache import digest
-from pylit.cards import Cards
+from pylit.cards import Cards, card_url
 from pylit.cpp import is_cpp
 from pylit.diagnostics import Diagnostic, Report
 from pylit.figures.gallery import FigureHtml, insert_figures, stamp
@@ -27,9 +27,8 @@ from pylit.indexes import (
 )
 from pylit.links import AuditedPage, audit, links_and_anchors
 from pylit.model import Draft, ParsedPage, generated_page
-from pylit.navigation import page_link
+from pylit.navigation import Place, page_link
 from pylit.outcome import progress
-from pylit.pages import Place, card_of, tex_faults
 from pylit.parallel import whole
 from pylit.parse import read_static
 from pylit.previews import preview_path, preview_script, previews, term_previews
@@ -38,7 +37,7 @@ from pylit.render import Kind, PageView, Renderer, page_view
 from pylit.search import SearchIndex, SearchPage, search_page
 from pylit.shapes.lines import ModuleShapes
 from pylit.site import Site
-from pylit.symbols import Typeset, typeset_formula
+from pylit.symbols import Typeset, formula_faults, typeset_formula
 from pylit.tex import Rendered, math_fonts, math_style_sheet
 from pylit.write import Output
 
@@ -158,7 +157,7 @@ class SiteFiles:
     def _page(self, parsed: ParsedPage, draft: Draft, where: Place) -> Page:
         report, typeset, module = Report(), self.typeset, parsed.module
         source, lines = module.source, module.source.lines
-        tex_faults(draft, source, typeset, report)
+        formula_faults(draft, source, typeset, report)
         shapes = self._shapes.get(draft.name, ModuleShapes())
         view = page_view(draft, module, where, typeset, shapes)
         html = insert_figures(self._html(view), draft.figures(), self._figures)
@@ -243,7 +242,7 @@ class SiteFiles:
             return
         cards = Cards(self.options.theme, modules, modules.parent / "fonts")
         for parsed, draft in site.pairs:
-            if url := card_of(draft):
+            if url := card_url(draft):
                 drawn = (self._figures.get(use.name) for use in draft.figures())
                 picture = next((one.picture for one in drawn if one), "")
                 above = site.place(parsed, draft).around.path_title

@@ -1,11 +1,15 @@
-"""The lists of a site's pages, and which page follows which."""
+"""Where a page stands in its site: lists of pages, which follows which, and the path to each."""
 
 import posixpath
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from urllib.parse import quote
 
-from pylit.addresses import HOME
+from pylit.addresses import HOME, MISSING
+from pylit.config import SiteConfig
 from pylit.model import Draft, Neighbours, PageGroup, PageLink
+from pylit.relations import Related
 
 #: The anchor of a heading "Try it", to which the home page links.
 DEMO = "try-it"
@@ -56,3 +60,46 @@ def neighbours(groups: Iterable[PageGroup]) -> dict[str, Neighbours]:
             beside = Neighbours(around[number], around[number + 2], group.title)
             found.setdefault(page.url, beside)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a page shows of the rest of the site."""
+
+    #: The path in the header: titles and addresses, which may be empty.
+    crumbs: tuple[tuple[str, str], ...] = ()
+    around: Neighbours = field(default_factory=Neighbours)
+    #: Absolute address of its source in the repository.
+    source_url: str = ""
+    #: Its notebook: a page of the site, or else a file of the repository.
+    notebook_url: str = ""
+    colab_url: str = ""
+    #: Relations of the definitions of the page, by their names.
+    related: Mapping[str, Related] = field(default_factory=dict)
+    #: Names of a private module -> the public package that has them, too.
+    exports: Mapping[str, str] = field(default_factory=dict)
+
+
+def place(
+    draft: Draft, source: Path, root: Path, config: SiteConfig, urls: Mapping[str, str]
+) -> Place:
+    """The place of a page without its neighbours; `urls` maps names of pages to addresses."""
+    # The name of a file of C++ is its path.
+    parts = [] if draft.prose else draft.name.split("/" if "/" in draft.name else ".")
+    packages = (".".join(parts[:count]) for count in range(1, len(parts)))
+    links = [*(urls.get(package, "") for package in packages), ""]
+    crumbs = tuple(zip(parts, links, strict=False))
+    if draft.prose and draft.url not in (HOME, MISSING):
+        crumbs = ((draft.title, ""),)
+    notebook = draft.front_matter.get("notebook", "")
+    page = urls.get(notebook, "")
+    if not (config.repository and draft.own and source.is_relative_to(root)):
+        return Place(crumbs, notebook_url=page)
+    tree = f"{config.repository}/blob/{config.branch}/"
+    github = f"https://github.com/{tree}"
+    return Place(
+        crumbs,
+        source_url=github + quote(source.relative_to(root).as_posix()),
+        notebook_url=page or (notebook and github + notebook),
+        colab_url=notebook and f"https://colab.research.google.com/github/{tree}{notebook}",
+    )

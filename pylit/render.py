@@ -13,9 +13,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from pylit.addresses import HOME, MISSING, canonical, relative, replay_url, slugify
+from pylit.cards import card_url
 from pylit.indexes import text_url
 from pylit.model import Draft, Module, NoteHtml, SiteView
-from pylit.pages import Place, Related, card_of, paper_url
+from pylit.navigation import Place
+from pylit.relations import Related
 from pylit.rows import Block, Row, rows
 from pylit.shapes.lines import ModuleShapes
 from pylit.symbols import Typeset, typeset_formula
@@ -39,6 +41,9 @@ _MATH_FONTS = {"<mjx-c": ("mjx-ncm-n", "mjx-ncm-zero"), "<mjx-break": ("mjx-ncm-
 #: Inline code and formulas of up to 20 characters, such as ``[T, B, C]``, stay on one line; in the
 #: narrowest window they fit into a list inside a list. Longer ones are marked, for they are few.
 _LONG = re.compile(r'<code(?=>[^<]{21})|<mjx-container(?=[^>]* data-tex="[^"]{21})')
+
+
+_ARXIV = re.compile(r"(?:arxiv:)?(\d{4}\.\d{4,5}(?:v\d+)?)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +91,7 @@ def page_view(
         outline=tuple(_outline(draft, module, typeset)),
         sections=tuple(sections),
         shapes=shapes,
-        card=card_of(draft),
+        card=card_url(draft),
         import_line="" if draft.prose else import_line(module, place.exports),
     )
 
@@ -190,6 +195,14 @@ class Renderer:
             related=table,
             paper_url=paper_url(draft.front_matter.get("paper", "")),
         )
+
+
+def paper_url(paper: str) -> str:
+    """The address of a paper: written out, or an arXiv number."""
+    number = _ARXIV.fullmatch(paper.strip())
+    if number:
+        return f"https://arxiv.org/abs/{number[1]}"
+    return paper.strip() if paper.strip().startswith(("https://", "http://")) else ""
 
 
 @lru_cache(maxsize=4)

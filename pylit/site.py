@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from pylit.addresses import ALL, HOME, PageAddresses, module_url, prose_url
 from pylit.assets import accent_rule
@@ -25,14 +25,15 @@ from pylit.model import (
     SourceFile,
 )
 from pylit.names import Index
-from pylit.navigation import neighbours, other_groups, page_link
+from pylit.navigation import Place, neighbours, other_groups, page_link, place
 from pylit.notebooks import FOLDER, read_notebooks
 from pylit.options import Options
 from pylit.outcome import Outcome
-from pylit.pages import Place, front_matter_faults, place, relations
 from pylit.parse import read_page, read_pages
 from pylit.readme import read_readme
 from pylit.references import Work, bibliography_page, read_bibliography
+from pylit.relations import relations
+from pylit.render import paper_url
 from pylit.search import ALIASES, SearchPage, counted, read_aliases
 
 
@@ -55,6 +56,29 @@ def read_config(options: Options, report: Report) -> SiteConfig | None:
         base_url=options.base_url,
         readme=README if about else "",
     )
+
+
+#: The keys of the front matter.
+FRONT_MATTER = ("title", "summary", "paper", "notebook")
+
+
+def front_matter_faults(draft: Draft, lines: Sequence[str], root: Path, report: Report) -> None:
+    """Report unknown keys of the front matter of an own page, and values without a target."""
+    for key, value in draft.front_matter.items():
+        if key not in FRONT_MATTER:
+            hint = nearest(key, FRONT_MATTER, f"known: {', '.join(FRONT_MATTER)}")
+            message = f"unknown key `{key}`"
+        elif key == "paper" and not paper_url(value):
+            message = f"`paper` is `{value}`"
+            hint = "write an address, https://…, or an arXiv number, 1706.03762"
+        elif key == "notebook" and not (root / value).is_file():
+            message = f"`notebook` is `{value}`, and there is no such file"
+            hint = "write its path from the root of the repository"
+        else:
+            continue
+        line = next((n for n, text in enumerate(lines, 1) if text.strip().startswith(key)), 0)
+        source = lines[line - 1] if line else ""
+        report.add(Diagnostic(draft.display, line, 0, "front-matter", message, hint, source))
 
 
 class Site:

@@ -25,7 +25,7 @@ from typing import NamedTuple
 from markdown_it import MarkdownIt
 
 from pylit.diagnostics import Diagnostic, Report
-from pylit.model import Formula, Module, Note, NoteHtml
+from pylit.model import Draft, Formula, Module, Note, NoteHtml, SourceFile
 from pylit.names import Resolver
 from pylit.scopes import Position, Scope, name_of, place
 from pylit.tex import Rendered
@@ -196,6 +196,27 @@ def typeset_formula(formula: Formula, typeset: Typeset) -> Rendered:
             text = re.sub('(?<=data-tex=")[^"]*', lambda _: tex, rendered.html, count=1)
             return replace(rendered, html=text)
     return typeset(formula.tex, formula.display)
+
+
+def formula_faults(draft: Draft, file: SourceFile, typeset: Typeset, report: Report) -> None:
+    """Report the formulas of a page that are not valid TeX, each at its place in the source."""
+    lines = file.lines
+    for formula in (formula for note in draft.notes() for formula in note.formulas):
+        rendered = typeset_formula(formula, typeset)
+        if not rendered.error:
+            continue
+        before, rest = formula.tex[: rendered.offset], formula.tex[rendered.offset :]
+        line = formula.line + before.count("\n")
+        source = lines[line - 1] if line <= len(lines) else ""
+        # Of a formula on several lines, only the offset in the last of them is known.
+        start = formula.column if "\n" not in before else 1
+        column = start + len(before.rpartition("\n")[2])
+        rest = rest.partition("\n")[0]
+        found = source.find(rest, max(column - 1, 0)) if rest else -1
+        column = found + 1 if found >= 0 else min(column, len(source) + 1)
+        message = f"{rendered.error} in `{' '.join(formula.tex.split())[:80]}`"
+        hint = "correct the formula, or write `\\$` for a dollar sign"
+        report.fault(file.strict, (file.display, line, column), "tex", message, hint, source)
 
 
 def _atoms(tex: str) -> list[Atom]:

@@ -11,10 +11,12 @@ from pylit.diagnostics import Report
 from pylit.drafts import TEMPLATE_IDS, Drafter, prose_target
 from pylit.model import Draft, Module, ParsedPage, SourceFile, Target
 from pylit.names import targets
+from pylit.navigation import Place, place
 from pylit.options import THEME
-from pylit.pages import Place, front_matter_faults, paper_url, place, tex_faults
 from pylit.parse import parse_module
-from pylit.render import page_view
+from pylit.render import page_view, paper_url
+from pylit.site import front_matter_faults
+from pylit.symbols import formula_faults
 from pylit.tex import Rendered
 
 REPOSITORY = Path(__file__).parents[2]
@@ -174,7 +176,7 @@ def test_faults_of_the_front_matter(tmp_path: Path) -> None:
 def test_a_bad_formula_is_found_in_its_source(text: str, line: int, column: int) -> None:
     report = Report()
     module = parse(text)
-    tex_faults(draft_of(module), module.source, typeset, report)
+    formula_faults(draft_of(module), module.source, typeset, report)
     (fault,) = report
     assert (fault.path, fault.line, fault.column) == ("pkg/mod.py", line, column)
     assert text.split("\n")[fault.line - 1][fault.column - 1 :].startswith("bad")

@@ -9,8 +9,8 @@ from page_tools import SITE, code, section, view
 
 from pylit.addresses import relative
 from pylit.model import DraftSection, Neighbours, NoteHtml, PageLink
+from pylit.navigation import Place
 from pylit.options import THEME
-from pylit.pages import Place
 from pylit.render import Renderer
 from pylit.shapes.lines import ModuleShapes
 
