@@ -14,9 +14,9 @@ _CODES = """
     config source-missing source-unreadable source-encoding source-link syntax
     front-matter note-long tex slug-duplicate page-collision image-alt link-broken anchor-broken
     inventory bibliography glossary citation navigation symbol-unknown symbol-pairs axes trace-file
-    replay trace-failed trace-slow trace-memory shape-note shapes-off figure-unknown
-    figure-failed figure-kind figure-slow figure-memory figure-alt figure-caption figure-place
-    figures-off not-run notebook theme node output
+    replay trace-failed trace-slow trace-memory shape-note figure-unknown figure-failed figure-kind
+    figure-slow figure-memory figure-alt figure-caption figure-place not-run notebook theme node
+    output
 """
 CODES = frozenset(_CODES.split())
 

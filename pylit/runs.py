@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from pylit.cache import Cache, digest
-from pylit.diagnostics import Diagnostic, Report, Severity
+from pylit.diagnostics import Report
 from pylit.model import Module
 from pylit.scopes import definitions, origin
 
@@ -77,7 +77,7 @@ class Task:
 class Failure:
     """Why a run has no result."""
 
-    #: "failed", "slow", "memory" or "no torch".
+    #: "failed", "slow" or "memory".
     kind: str
     #: The predicate of a sentence whose subject is the run.
     message: str
@@ -219,9 +219,8 @@ class Runs:
 
     #: A module of the generator, whose function `run` the child process calls with each task.
     program: ClassVar[str]
-    #: The folder of the files that declare tasks, in ``docs_src``, and what pages get of them.
+    #: The folder of the files that declare tasks, in ``docs_src``.
     folder: ClassVar[str]
-    product: ClassVar[str]
 
     def __init__(
         self,
@@ -344,15 +343,10 @@ class Runs:
         return ((run.task, run.answer) for run in self._runs if isinstance(run.answer, dict))
 
     def answers(self) -> Iterator[tuple[Task, dict[str, Any] | Failure]]:
-        """What came of each task, in order. If torch is missing, of those that need none."""
+        """What came of each task that may run, in order."""
         self.wait()
         for run in self._runs:
-            if isinstance(run.answer, Failure) and run.answer.kind == "no torch":
-                message = f"torch is not installed, so pages are built without {self.product}"
-                hint, off = "`pip install torch`, and build again", Severity.WARNING
-                code = f"{self.product}-off"
-                self._faults.add(Diagnostic(self._shown, 0, 0, code, message, hint, severity=off))
-            elif run.answer is not None:
+            if run.answer is not None:
                 yield run.task, run.answer
 
     def _key(self, task: Task, frames: Mapping[str, str]) -> tuple[str, str]:
@@ -411,10 +405,6 @@ class Runs:
         if "site-packages" in path.parts or not path.is_relative_to(self._root):
             return ""
         return path.relative_to(self._root).as_posix()
-
-    @property
-    def _kind(self) -> tuple[Any, ...]:
-        return self.program, *self._environment.items()
 
     @cached_property
     def _files(self) -> Mapping[str, str]:

@@ -86,7 +86,7 @@ def stamp(uses: Iterable[FigureUse], figures: Mapping[str, FigureHtml]) -> str:
 class FigureRuns(Runs):
     """The figures of one build; `texts` are those of all pages."""
 
-    program, folder, product = "pylit.figures.gallery", "figures", "figures"
+    program, folder = "pylit.figures.gallery", "figures"
 
     def __init__(self, modules: Sequence[Module], *where: Any, texts: Iterable[str]) -> None:
         super().__init__(modules, *where)
@@ -140,7 +140,7 @@ class FigureRuns(Runs):
         if isinstance(answer, Failure):
             message = f"`{use.name}` {answer.message}, at {file.shown}:{answer.line}"
             return f"figure-{answer.kind}", message, "correct the figure, or the code that it runs"
-        if answer is None:  # It did not run, or there is no torch, which has been reported.
+        if answer is None:  # It may not run, which has been reported.
             return None
         place, kind = f"{file.shown}:{file.functions[function]}", answer["drawn"]["kind"]
         if kind != use.kind:

@@ -131,7 +131,7 @@ def read_traces(text: str, shown: str, axes: Axes) -> tuple[tuple[TraceFunction,
 class ShapeRuns(Runs):
     """The traces of one build."""
 
-    program, folder, product = "pylit.shapes.process", "traces", "shapes"
+    program, folder = "pylit.shapes.process", "traces"
 
     _axes = Axes()
 
