@@ -25,6 +25,7 @@ positions exchange information.
 | [Sliding-window context](sliding_window.py) | text longer than the context |
 | [Modern components](modern.py) | RoPE, RMSNorm, QK-norm, gated networks |
 | [Feedback Transformer](feedback/__init__.py) | one memory for all layers |
+| [Fast weights](fast_weights/__init__.py) | a matrix as memory, which replaces values |
 
 All of them take sequences of vectors `[T, B, C]`, sequence first; see [shapes and
 symbols](../../notation.md). The classes of version 0.5.1 can be imported from here.

@@ -13,6 +13,8 @@ from torch import nn
 
 from labml_nn import kernels
 from labml_nn.lstm import *  # noqa: F403
+from labml_nn.transformers import fast_weights
+from labml_nn.transformers.fast_weights import DPFP, token_wise  # noqa: F401
 from labml_nn.transformers.feed_forward import FeedForward
 from labml_nn.transformers.feedback import *  # noqa: F403
 from labml_nn.transformers.feedback import FeedbackAttention, FeedbackTransformerLayer, Stack
@@ -58,6 +60,15 @@ def feedback_layer(shared, gated=False):
         d_model=12,
         attn=FeedbackAttention(3, 12, is_kv_precomputed=shared),
         feed_forward=FeedForward(12, 28, is_gated=gated),
+        dropout_prob=0.2,
+    )
+
+
+def fast_weights_layer(module=fast_weights, nu=1):
+    return module.FastWeightsAttentionTransformerLayer(
+        d_model=12,
+        attn=module.FastWeightsAttention(3, 12, 0.1, DPFP(nu)),
+        feed_forward=FeedForward(12, 28),
         dropout_prob=0.2,
     )
 
@@ -121,12 +132,31 @@ CASES = [
     ("lstm", "LSTM(12, 7, 2)", "query"),
     ("lstm with a state", "LSTM(12, 12, 1)", "query, (key[:1], value[:1])"),
     ("lstm cell", "LSTMCell(12, 12, True)", "x=query[0], h=key[0], c=value[0]"),
+    ("feature map", "nn.Sequential(nn.Linear(12, 5), DPFP(2, 1e-3))", "query"),
+    ("fast weights attention", "fast_weights.FastWeightsAttention(3, 12, 0.1, DPFP())", "query"),
+    (
+        "fast weights attention, one token",
+        "token_wise.FastWeightsAttention(3, 12, 0.1, DPFP())",
+        "one, fast",
+    ),
+    (
+        "fast weights",
+        "fast_weights.FastWeightsAttentionTransformer(fast_weights_layer(nu=3), 2)",
+        "query",
+    ),
+    (
+        "fast weights, token by token",
+        "token_wise.FastWeightsAttentionTransformer(fast_weights_layer(token_wise), 2)",
+        "query",
+    ),
     ("stack", "Filled()", "query"),
 ]
 OURS = {
     "attention, bias=False": "MultiHeadAttention(3, 12, bias=False, output_bias=True)",
 }
-HELPERS = "\n\n".join(map(inspect.getsource, (layer, encoder_decoder, feedback_layer, Filled)))
+HELPERS = "\n\n".join(
+    map(inspect.getsource, (layer, encoder_decoder, feedback_layer, fast_weights_layer, Filled))
+)
 
 THERE = (
     """
@@ -136,6 +166,8 @@ from torch import nn
 sys.modules["matplotlib"] = sys.modules["matplotlib.pyplot"] = MagicMock()
 
 from labml_nn.lstm import *
+from labml_nn.transformers import fast_weights
+from labml_nn.transformers.fast_weights import DPFP, token_wise  # noqa: F401
 from labml_nn.transformers.feedback import *
 from labml_nn.transformers.label_smoothing_loss import *
 from labml_nn.transformers.models import *
@@ -161,6 +193,7 @@ def trained(module):
 names = {}
 query, key, value = torch.randn(5, 2, 12), torch.randn(7, 2, 12), torch.randn(7, 2, 12)
 one, keys, values = torch.randn(2, 12), torch.randn(7, 2, 3, 4), torch.randn(7, 2, 3, 4)
+fast = torch.randn(2, 3, 4, 8)
 src, tgt = torch.randint(17, (7, 2)), torch.randint(19, (5, 2))
 causal = subsequent_mask(5)
 padding = torch.arange(7)[None, :, None] < torch.tensor([7, 4])

@@ -37,6 +37,17 @@ PUBLIC = {
         "FeedbackTransformerKV": ("__init__", "forward", "free"),
         "Stack": ("__init__", "append", "get", "free"),
     },
+    "labml_nn.transformers.fast_weights": {
+        "DPFP": ("__init__", "forward", "dpfp"),
+        "FastWeightsAttention": ("__init__", "forward"),
+        "FastWeightsAttentionTransformerLayer": ("__init__", "forward"),
+        "FastWeightsAttentionTransformer": ("__init__", "forward"),
+    },
+    "labml_nn.transformers.fast_weights.token_wise": {
+        "FastWeightsAttention": ("__init__", "forward"),
+        "FastWeightsAttentionTransformerLayer": ("__init__", "forward"),
+        "FastWeightsAttentionTransformer": ("__init__", "forward"),
+    },
 }
 
 

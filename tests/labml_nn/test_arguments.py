@@ -205,6 +205,11 @@ MODELS = {
     "sampling.Temperature": ({"temperature": 1.0}, {"temperature": (0.0, math.inf, "1")}),
     "sampling.TopK": ({"k": 3}, {"k": SIZE}),
     "sampling.Nucleus": ({"p": 0.9}, {"p": (0.0, 1.1, None)}),
+    "transformers.fast_weights.DPFP": ({}, {"nu": SIZE, "eps": ("0",)}),
+    "transformers.fast_weights.FastWeightsAttention": (
+        {"heads": 3, "d_model": 12, "dropout_prob": 0.1, "phi": nn.Identity()},
+        {"heads": (*SIZE, 5), "d_model": SIZE, "dropout_prob": PROBABILITY},
+    ),
     "utils.independent_copies": ({"module": nn.Linear(3, 5), "n": 2}, {"n": SIZE}),
 }
 ALL = {f"transformers.{name}": case for name, case in TRANSFORMERS.items()} | MODELS
