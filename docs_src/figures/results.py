@@ -27,6 +27,7 @@ NAMES = {
     "feedback": "feedback",
     "elman": "Elman",
     "lstm": "LSTM",
+    "linear_attention": "linear attention",
 }
 #: Whose loss is that of a text that goes on, so that they can be ranked.
 TEXT = ("autoregressive", "feedback", "elman")

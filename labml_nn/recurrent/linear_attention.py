@@ -15,8 +15,8 @@ and each new token is compared with the whole list. After ten thousand tokens it
 ten thousand keys and ten thousand values.
 
 Can we look something up without such a list? An [LSTM](../lstm/__init__.py) has a state
-of fixed size. But its cells are counters, and none of them can be asked for Ann. Let us
-build a memory of fixed size in which you can look things up.
+of fixed size. But its cells are counters, and you cannot ask them for Ann. Let us build
+a memory of fixed size in which you can look things up.
 
 ## A memory by hand
 
@@ -29,8 +29,9 @@ Ben. Their **values** are what they have, apples and pears. Now write both into 
 | Ben | 2 | 4 |
 
 This table is the whole memory, a matrix $S$ of 2 × 2 numbers. How did we write it? We
-added two matrices to an empty one. What a pair adds is the **outer product** of its key
-and its value: each number of the key times each number of the value.
+began with zeros, and added a matrix for each of the two. What a pair adds is the
+**outer product** of its key and its value: each number of the key times each number of
+the value.
 
 $$S = \begin{pmatrix} 1 \\ 0 \end{pmatrix} \begin{pmatrix} 3 & 1 \end{pmatrix}
     + \begin{pmatrix} 0 \\ 1 \end{pmatrix} \begin{pmatrix} 2 & 4 \end{pmatrix}
@@ -58,16 +59,140 @@ Now ask for all three:
 | Cleo | (0.6, 0.8) | (8.4, 3.8) | (5, 0) |
 
 All three answers are wrong. Ann has 3 apples too many. Where do they come from? The dot
-product of her query with the key of Cleo is 1 · 0.6 + 0 · 0.8 = 0.6, and $0.6 \cdot (5,
-0) = (3, 0)$. So the memory returns *all* values, and each of them counts as much as its
-key agrees with the query. Try it for Cleo: $1 \cdot (5, 0) + 0.6 \cdot (3, 1) + 0.8
-\cdot (2, 4) = (8.4, 3.8)$.
+product of her query with the key of Cleo is $1 \cdot 0.6 + 0 \cdot 0.8 = 0.6$, and $0.6
+\cdot (5, 0) = (3, 0)$. So the memory returns *all* values, and each of them counts as
+much as its key agrees with the query. Try it for Cleo: $1 \cdot (5, 0) + 0.6 \cdot (3,
+1) + 0.8 \cdot (2, 4) = (8.4, 3.8)$.
 
-Ann and Ben did not disturb each other, because their keys are **orthogonal**, at right
-angles, and their dot product is 0. This is what limits the memory. There are not more
-than two directions at right angles in a plane, and not more than $d_k$ among vectors of
-$d_k$ numbers. So a memory with keys of $d_k$ numbers can keep $d_k$ pairs apart, and
-with more than that it begins to mix them up.
+Ann and Ben did not disturb each other, because their keys are **orthogonal**. They
+stand at a right angle, and their dot product is 0. This is what limits the memory. In a
+plane there are not more than two directions at right angles, and among vectors of $d_k$
+numbers not more than $d_k$. So a memory whose keys have $d_k$ numbers can keep $d_k$
+pairs apart. With more than that, it begins to mix them up.
+
+## This is attention
+
+We have just found what a read returns. Call the keys $k_s$, the values $v_s$, and the
+query $q$. Each sum runs over all pairs that were written:
+
+$$q \, S \;=\; q \sum_s k_s^\top v_s \;=\; \sum_s (q \cdot k_s) \, v_s$$
+
+Look at the right side. Compare the query with each key by a dot product, and add up the
+values with these weights. This is attention. Only the softmax is missing. And the left
+side needs no list of keys and values, because the matrix $S$ is all that it needs. We
+have moved a pair of brackets, and the list has become a matrix of fixed size. With a
+softmax this is impossible. $\exp(q \cdot k_s)$ cannot be taken apart into something
+that we know when the pair is written, and something that we know when it is read.
+
+So there are two ways to compute the same. One is a table of all queries and keys, as in
+attention. The other is a loop, which writes a pair and reads for each token $t$:
+
+$$S_t = S_{t-1} + k_t^\top v_t, \qquad y_t = q_t \, S_t$$
+
+This is a recurrent network whose state is a matrix ([@katharopoulos2020transformers]).
+
+![The loop. The outer product of a key and a value is added to the memory, and the
+product with a query reads from it.](figure:linear_attention.diagram)
+
+```python
+import torch
+
+q = k = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])  # Ann, Ben, Cleo
+v = torch.tensor([[3.0, 1.0], [2.0, 4.0], [5.0, 0.0]])
+
+memory, found = torch.zeros(2, 2), []
+for k_t, v_t in zip(k, v):
+    memory = memory + torch.outer(k_t, v_t)
+print(q @ memory)  # what is found for Ann, Ben and Cleo, after all are written
+torch.testing.assert_close(q @ memory, (q @ k.T) @ v)
+```
+
+**Why "fast weights"?** $y = q \, S$ is also what a linear layer computes, whose weights
+are $S$. The weights of a layer change slowly, in training. But these change while the
+network reads, with every token. A network that writes the weights of another one is
+thirty years old ([@schmidhuber1992learning]), and linear attention is one
+([@schlag2021linear]).
+
+## The average
+
+Why does attention have a softmax at all? It turns the scores into weights that are
+positive and sum to one. So what attention returns is an average of values, which is as
+large as a value, however long the text is. Our sums grow with every pair. Cleo got 8.4
+apples, more than anybody has.
+
+**Divide by the sum of the weights.** For Ann the weights are 1, 0 and 0.6, so we divide
+(6, 1) by 1.6 and get (3.75, 0.625). This lies between what she has and what Cleo has.
+Where do we get the sum of the weights from? It is what the same read would return if
+all values were 1. So each value gets one more number, a 1, and $S$ one more column. We
+call this column $z$. It is the sum of all keys.
+
+**Make the weights positive.** A dot product can be negative or zero, and a division by
+such a sum makes no sense. But if all numbers of queries and keys are positive, so are
+their products. So each of them goes through a function first, the **feature map**
+$\phi$. The paper takes $\phi(x) = \operatorname{elu}(x) + 1$, which is $x + 1$ if $x$
+is positive, and $e^x$ if not. In one formula:
+
+\begin{align}
+S_t &= S_{t-1} + \phi(k_t)^\top v_t \\
+z_t &= z_{t-1} + \phi(k_t) \\
+y_t &= \frac{\phi(q_t) \, S_t}{\phi(q_t) \cdot z_t}
+\end{align}
+
+Can positive keys be orthogonal? Nearly. Where one of them is large, the other must be
+close to 0, and $\phi$ makes that of negative numbers. For example, $\phi(5, -5) = (6,
+0.007)$ and $\phi(-5, 5) = (0.007, 6)$. The product of each with itself is 36, and with
+the other one 0.08. With these keys Ann gets (2.998, 1.007), which is nearly right. The
+network can learn such keys.
+
+## Which key belongs to which value?
+
+Read `Ann 3 Ben 2`, token by token. The value 3 must be written together with the key of
+*Ann*. But when the network reads *3*, it has the vector of *3* in its hand, and *Ann*
+is the token **before**. So the key must not come from the token itself. It must come
+from its neighbour.
+
+A **short convolution** repairs this. It makes a key out of the keys of the last four
+tokens, as a weighted sum, and the network learns the weights. With the weights 0, 0, 1
+and 0 it takes the key of the token before. Query and value stay as they are. The query
+comes from the token itself, because when *Ann* is asked, *Ann* is the current token.
+
+## What it gains, and what it costs
+
+A new token costs the same after ten tokens and after ten thousand. One head writes $d_k
+\cdot d_v$ numbers and reads as many, and the state stays as large as it is. A whole
+text costs $T$ times that, and not $T^2$. In training, nothing has to wait: with
+[chunks](#linear_attention_chunks), most of the work is a few products of matrices.
+
+The price is a memory that has room for $d_k$ pairs in each head, while attention has
+room for all. How bad is it to write more? The figure shows random keys of length 1, and
+values that are one of 64. What is found is disturbed, but as long as the right value
+still stands out, you can guess it. So a memory holds more than $d_k$ pairs if a few
+mistakes do no harm:
+
+![The share of values that are found, by the number of pairs, for keys of 4, 8, 16 and
+32 numbers.](figure:linear_attention.capacity)
+
+And nothing in it is ever replaced. Suppose that Ann eats two apples, and has (1, 1). We
+write this with the key that she has, and ask for her. The sum is (3, 1) + (1, 1) = (4,
+2), and the average is (2, 1). Neither is (1, 1). To replace a value, we would have to
+take out the old one first. That is the [delta rule](delta_net.py), the next lesson.
+
+<details><summary>Symbols, their code and shapes</summary>
+
+In the shapes, T is the number of tokens and B that of sequences side by side. A token
+has C features. There are H heads, with keys of D numbers and values of Dv.
+
+| Symbol | Code | Shape | Meaning |
+|:--|:--|:--|:--|
+| $x$ | `x` | `[T, B, C]` | what the layer reads |
+| $q$, $k$ | `q`, `k` | `[T, B, H, D]` | queries and keys, after the feature map |
+| $v$ | `v` | `[T, B, H, Dv]` | values, with a 1 at the end |
+| $S$ | `memory` | `[B, H, D, Dv]` | the memory, with $z$ as its last column |
+| $y$ | `y`, `found` | `[T, B, H, Dv]` | what the queries find |
+| $\phi$ | `feature_map` | | makes numbers positive |
+| $w$ | `conv.weight` | `[C, 1, W]` | weights of the short convolution |
+
+</details>
 """
 
 from collections.abc import Callable
@@ -400,4 +525,163 @@ class LinearAttentionLanguageModel(RecurrentLanguageModel):
         return LinearAttention(sizes.d_model, sizes.heads, conv=sizes.conv)
 
 
-# ## Cost
+# ## Why the forms are equal
+#
+# The loop adds up $S_t = S_0 + \sum_{s \le t} k_s^\top v_s$. Multiply by $q_t$ from the
+# left, and move the brackets:
+#
+# $$q_t S_t = q_t S_0 + \sum_{s \le t} (q_t \cdot k_s) \, v_s$$
+#
+# The second sum is row $t$ of the table. For the chunks, cut this sum at $c$, the
+# beginning of the chunk in which $t$ lies. All pairs before $c$ are in $S_c$, and what
+# remains is the table of one chunk:
+#
+# $$q_t S_t = q_t S_c + \sum_{c < s \le t} (q_t \cdot k_s) \, v_s$$
+#
+# With chunks of one token this is the loop, and with a single chunk it is the table.
+# The tests compare all three, with random sizes, with chunks that do not divide $T$,
+# and with a memory that is not empty.
+#
+# **When is which the cheapest?** A head computes $d_k d_v$ products for a write and as
+# many for a read. So the loop takes $2 T d_k d_v$ of them, and the table $T^2 (d_k +
+# d_v)$. Up to about $T = d_k$ the table is cheaper. With chunks of $c$ tokens there are
+# $T c \, (d_k + d_v) + 2 T d_k d_v$. But products are not all. In the loop each step
+# waits for the one before, and starts several small operations for very few numbers.
+#
+# ![Which pairs of a query and a key meet directly, and which by way of the
+# memory.](figure:linear_attention.forms)
+
+# ## Common mistakes
+#
+# * **Good loss, bad text.** `tril` is missing in the table, so that a token reads what
+#   is written later. To find this, change a token. No *earlier* output may change.
+# * **NaN or huge numbers.** Queries or keys are not positive, and the sum of the
+#   weights comes close to 0. Check that both go through the feature map.
+# * **Recall stays at chance.** The keys come from the token itself. Without the short
+#   convolution and without positions, nothing says which token stands before another.
+# * **Two calls do not give what one gives.** The last keys of the convolution were not
+#   passed on. The state has two parts.
+# * **Long texts go wrong in half precision.** A sum in bfloat16 stops growing when a
+#   new pair is 256 times smaller than it. Keep the memory in float32.
+
+# ## Differences from the papers
+#
+# <details><summary>Convolution, normaliser, feature maps, kernels</summary>
+#
+# * **Convolution.** Katharopoulos et al. ([-@katharopoulos2020transformers]) have none,
+#   and add positions to the embeddings. Short convolutions came later
+#   ([@fu2022hungry]).
+# * **Projections** of queries, keys and values have no bias here.
+# * **The order** of writing and reading, the feature map, and the division by the sum
+#   of the weights are those of the paper (§3.4, eq. 18 to 20). Its code also adds
+#   $10^{-6}$ to the divisor.
+# * **Gradients.** The authors wrote a kernel that computes them by a second loop, with
+#   memory for one $S$. Here PyTorch keeps one memory for each chunk.
+# * **Other feature maps.** Schlag et al. ([-@schlag2021linear]) multiply pairs of
+#   features, so that more keys are orthogonal, and also replace values: this is the
+#   [fast weights Transformer](../transformers/fast_weights/__init__.py). Many later
+#   models leave out $\phi$ and the division, and normalise what is found instead.
+#
+# </details>
+
+# ## Exercises
+#
+# **1.** Write pairs with orthogonal keys into a memory of 8 rows, one after the other.
+# All are found exactly, up to how many? Then write one more.
+#
+# <details><summary>Answer</summary>
+#
+# Eight. The rows of an orthogonal matrix are such keys. A ninth key has a part in the
+# direction of at least one of them.
+#
+# ```python
+# import torch
+#
+# torch.manual_seed(0)
+# keys, _ = torch.linalg.qr(torch.randn(8, 8))  # eight orthogonal rows
+# values = torch.randn(8, 3)
+# memory = keys.T @ values
+# torch.testing.assert_close(keys @ memory, values)
+#
+# ninth = torch.nn.functional.normalize(torch.randn(8), dim=0)
+# memory = memory + torch.outer(ninth, torch.randn(3))
+# wrong = (keys @ memory - values).abs().amax(dim=1)
+# print(wrong)
+# assert wrong.max() > 0.1
+# ```
+#
+# </details>
+#
+# **2.** Generate with a state. Let the layer read 9 tokens, and then a tenth with the
+# state. How do you check the result? How many numbers does the state have?
+#
+# <details><summary>Answer</summary>
+#
+# The tenth output has to equal the one that you get from all ten tokens at once. The
+# memory has $H \cdot d_k (d_k + 1)$ numbers, and the convolution keeps three keys.
+#
+# ```python
+# import torch
+# from labml_nn.recurrent.linear_attention import LinearAttention
+#
+# layer, x = LinearAttention(d_model=64, heads=4), torch.randn(10, 2, 64)
+# first, state = layer(x[:9])
+# tenth, state = layer(x[9:], state)
+# whole, _ = layer(x)
+# torch.testing.assert_close(tenth, whole[9:])
+# assert state.memory[0].numel() == 4 * 16 * 17
+# assert state.recent[:, 0].numel() == 3 * 64
+# ```
+#
+# </details>
+#
+# **3.** A key is written twice, with two values. What does the layer find, with the
+# division and without? And what if the second value is written ten times?
+#
+# <details><summary>Answer</summary>
+#
+# With the division it is the mean of the two, and without their sum. After ten times
+# the mean is close to the second value: the memory can outvote an old value, but it
+# cannot replace one.
+#
+# ```python
+# import torch
+# from labml_nn.recurrent.linear_attention import linear_attention_loop
+#
+# def find(values):
+#     key = torch.tensor([6.0, 0.0]).expand(len(values), 1, 1, 2)
+#     values = torch.tensor(values).view(-1, 1, 1, 1)
+#     values = torch.cat([values, torch.ones_like(values)], dim=-1)
+#     found, _ = linear_attention_loop(key, key, values, torch.zeros(1, 1, 2, 2))
+#     total, weights = found[-1].flatten()
+#     return (total / weights).item(), (total / 36).item()
+#
+# print(find([3.0, 1.0]))  # mean and sum
+# assert find([3.0, 1.0]) == (2.0, 4.0)
+# assert abs(find([3.0] + [1.0] * 10)[0] - 13 / 11) < 1e-6
+# ```
+#
+# </details>
+#
+# **4.** Leave out the causal mask and write *all* pairs before you read. Which form
+# becomes simpler, and for which model is this right?
+#
+# <details><summary>Answer</summary>
+#
+# The loop and the chunks become two products, $S = K^\top V$ and $Y = Q S$. This is
+# right for an encoder, where each token may see all others.
+#
+# ```python
+# import torch
+# from labml_nn.recurrent.linear_attention import feature_map
+#
+# torch.manual_seed(0)
+# q, k, v = torch.randn(3, 20, 8)
+# q, k = feature_map(q), feature_map(k)
+# weights = q @ k.T
+# table = (weights / weights.sum(1, keepdim=True)) @ v
+# fast = (q @ (k.T @ v)) / (q @ k.sum(0))[:, None]
+# torch.testing.assert_close(table, fast)
+# ```
+#
+# </details>
