@@ -9,7 +9,7 @@ import torch
 from benchmarks.harness import RESULTS, record, show
 
 #: In this order. `training` takes an hour and is run by name only.
-USUAL = ("feedback", "elman", "attention", "generation", "build")
+USUAL = ("feedback", "elman", "attention", "mixers", "generation", "build")
 NAMES = (*USUAL, "training")
 
 

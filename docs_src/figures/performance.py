@@ -114,6 +114,38 @@ def attention_sizes():
     return _finished(head, lines, table, (), note.replace("`", ""))
 
 
+def mixers():
+    """A sequence, forward and with backward, by length."""
+    table, rows = _read("mixers", "speed")
+    columns = list(dict.fromkeys((row["work"], row["length"]) for row in rows))
+    found = {(row["form"], row["work"], row["length"]): row["cpu_ms"] for row in rows}
+    lines = [
+        [form, *(_number(found.get((form, *column))) for column in columns)]
+        for form in dict.fromkeys(row["form"] for row in rows)
+    ]
+    head = ["layer", *(f"{work}, T {length:,}" for work, length in columns or [("forward", 0)])]
+    note = (
+        "Milliseconds of processor time, the median over the rounds. Other programs disturb it "
+        "less than the time by the clock. Train is forward and backward."
+    )
+    return _finished(head, lines, table, (), note)
+
+
+def mixer_tokens():
+    """One more token, and the state that it needs."""
+    table, rows = _read("mixers", "tokens")
+    lengths = list(dict.fromkeys(row["length"] for row in rows))
+    found = {(row["form"], row["length"]): row for row in rows}
+    lines = []
+    for form in dict.fromkeys(row["form"] for row in rows):
+        own = [found[form, length] for length in lengths]
+        lines.append([form, *(_number(row["cpu_ms"]) for row in own)])
+        lines[-1] += [f"{row['bytes']:,}" for row in own]
+    head = ["layer", *(f"after {length:,}, ms" for length in lengths or [0])]
+    head += [f"bytes after {length:,}" for length in lengths or [0]]
+    return _finished(head, lines, table, (), "Milliseconds of processor time for a token.")
+
+
 def generation():
     """One more token, over contexts and batches."""
     table, rows = _read("generation", "tokens")

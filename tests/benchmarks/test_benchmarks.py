@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from benchmarks import __main__ as command
-from benchmarks import attention, elman, harness, peers
+from benchmarks import attention, elman, harness, mixers, peers
 
 
 def test_every_round_runs_each_candidate_once_and_ratios_are_over_the_first():
@@ -76,6 +76,31 @@ def test_a_whole_benchmark_runs():
     assert name == "speed"
     assert {row["form"] for row in rows} == {"nn.RNN", "ours, reference", "ours, C++ kernel"}
     assert all(row["ms"] > 0 and row["share"] > 0 for row in rows)
+
+
+def test_every_form_of_every_mixer_is_timed():
+    tables = dict(mixers.measure(quick=True, rounds=1))
+    forms = {row["form"] for row in tables["speed"]}
+    for name in mixers.MIXERS:
+        assert {f"{name}, chunks", f"{name}, loop"} <= forms, name
+    state = {(row["form"], row["length"]): row["bytes"] for row in tables["tokens"]}
+    short, long = mixers.TINY
+    for name in {row["form"] for row in tables["tokens"]}:
+        grows = state[name, long] > state[name, short]
+        assert grows == (name == "attention"), name
+
+
+def test_the_forms_of_a_mixer_are_what_runs(monkeypatch):
+    """A form that computes something else stops the benchmark."""
+    module = mixers.import_module("labml_nn.recurrent.linear_attention")
+
+    def wrong(q, k, v, memory):
+        found, after = module.linear_attention_table(q, k, v, memory)
+        return found + 1, after
+
+    monkeypatch.setattr(module, "linear_attention_loop", wrong)
+    with pytest.raises(SystemExit, match="linear attention, loop and linear attention, chunks"):
+        list(mixers.measure(quick=True, rounds=1))
 
 
 def test_the_command_prints_tables_and_refuses_unknown_names(capsys, monkeypatch):
