@@ -184,7 +184,9 @@ class _Page:
     def _draft(self, sections: list[DraftSection]) -> Draft:
         front_matter = self.parsed.module.front_matter
         name = self.source.name
-        title_note = self.heading or NoteHtml(html.escape(name), text=name)
+        # A long name breaks after a dot.
+        broken = html.escape(name).replace(".", ".<wbr>")
+        title_note = self.heading or NoteHtml(broken, text=name)
         title = title_note.text
         if front_matter.get("title"):
             note = self._title(front_matter["title"], self._line_of("title"))

@@ -19,12 +19,11 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from typing import NamedTuple
 
 from markdown_it import MarkdownIt
 
-from pylit.diagnostics import Diagnostic, Report
+from pylit.diagnostics import Diagnostic, Report, nearest
 from pylit.model import Draft, Formula, Module, Note, NoteHtml, SourceFile
 from pylit.names import Resolver
 from pylit.scopes import Position, Scope, name_of, place
@@ -250,13 +249,15 @@ def _tokens(text: str) -> Tokens:
     return tokens[1:-1] if tokens[:1] == ("{",) and len(tokens) > 1 else tokens
 
 
+_WHAT_TO_NAME = "name what the code has"
+
+
 class NameLookup(NamedTuple):
-    """The places of a name, or the reason why there are none."""
+    """The places of a name, or the reason why there are none, and a hint."""
 
     places: frozenset[Position] = frozenset()
     fault: str = ""
-    #: The nearest name that there is, or nothing.
-    near: str = ""
+    hint: str = ""
 
 
 class _Use(NamedTuple):
@@ -290,16 +291,13 @@ class Variables:
         if within and not owners:
             names = {name.removeprefix(f"{self._name}.") for name in defined}
             names |= {name.rpartition(".")[2] for name in names}
-            near = "".join(get_close_matches(within, sorted(names), n=1))
-            return NameLookup(
-                fault=f"`{self._name}` has no function or class `{within}`", near=near
-            )
+            fault = f"`{self._name}` has no function or class `{within}`"
+            return NameLookup(fault=fault, hint=nearest(within, sorted(names), _WHAT_TO_NAME))
         if uses := self._uses(path[0], owners):
             return NameLookup(self._places(path, uses))
-        similar = get_close_matches(path[0], sorted(self._names), n=len(self._names) or 1)
-        first = next((name for name in similar if self._uses(name, owners)), "")
-        near = ".".join([first, *path[1:]]) if first else ""
-        return NameLookup(fault=f"`{within or self._name}` has no `{path[0]}`", near=near)
+        known = [name for name in sorted(self._names) if self._uses(name, owners)]
+        fault = f"`{within or self._name}` has no `{path[0]}`"
+        return NameLookup(fault=fault, hint=nearest(path[0], known, _WHAT_TO_NAME))
 
     def _uses(self, name: str, owners: set[str]) -> list[_Use]:
         """The uses of a name of `owners`; without any, of this module's functions and classes.
@@ -404,9 +402,7 @@ def page_symbols(module: Module, resolver: Resolver, report: Report) -> PageSymb
         found = [(name, variables.find(name.path, name.within)) for name in written]
         for name, variable in found:
             if variable.fault:
-                near = variable.near
-                hint = f"did you mean `{near}`?" if near else "name what the code has"
-                fault("symbol-unknown", variable.fault, hint, name)
+                fault("symbol-unknown", variable.fault, variable.hint, name)
         groups = [found] * len(texs) if 1 in (len(texs), len(found)) else [[one] for one in found]
         if texs and found and len(texs) != len(groups):
             message = f"{len(texs)} symbols and {len(found)} names do not pair up"

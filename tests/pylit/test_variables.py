@@ -119,4 +119,6 @@ def test_a_name_stands(name: str, within: str, lines: list[str]) -> None:
 )
 def test_what_is_not_there(name: str, within: str, expected: tuple[str, str]) -> None:
     found = VARIABLES.find(tuple(name.split(".")), within)
-    assert (found.fault, found.near, found.places) == (*expected, frozenset())
+    fault, near = expected
+    assert (found.fault, found.places) == (fault, frozenset())
+    assert found.hint == f"did you mean `{near}`?"
