@@ -300,3 +300,12 @@ def test_what_all_leaves_out_is_not_imported(tmp_path: Path) -> None:
     assert "<code>from pkg.two import Shown</code>" in page
     assert '<a href="#Shown">' in page
     assert '<a href="#Other">' not in page, "the outline is of what is for users"
+
+
+def test_the_opening_of_a_readme_is_shown_once(tmp_path: Path) -> None:
+    settings = {"docs_src/site.toml": 'title = "t"\nsources = ["pkg"]\n'}
+    readme = {"README.md": "# Great\n\nIt makes **all** things great.\n"}
+    make_site(tmp_path, NO_SETTINGS | settings | readme)
+    succeed(tmp_path)
+    home = (tmp_path / "site/index.html").read_text().partition("<body")[2]
+    assert home.count(" things great.") == 1
