@@ -14,6 +14,8 @@ HOME = "index.html"
 MISSING = "404.html"
 #: Lists of the pages, beside the home page of a site with reading paths.
 ALL, HOOD = "all.html", "under-the-hood.html"
+#: Folder of the pages that compare two modules.
+COMPARED = "compare"
 #: Bytes of a file's name: file systems take 255, and a cache or an editor may append to it.
 MAX_NAME_LENGTH = 240
 
@@ -41,6 +43,11 @@ def prose_url(name: str) -> str:
 def replay_url(url: str) -> str:
     """``replays/pkg/mha.js`` for the page ``pkg/mha.html``."""
     return f"replays/{url.removesuffix('.html')}.js"
+
+
+def compare_url(old: str, new: str) -> str:
+    """``compare/pkg.rnn...pkg.lstm.html``: the modules ``pkg.rnn`` and ``pkg.lstm`` compared."""
+    return f"{COMPARED}/{quote(f'{old}...{new}', safe='')}.html"
 
 
 def file_path(url: str) -> str:

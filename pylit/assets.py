@@ -41,7 +41,8 @@ def assets(
         fonts = cut_fonts(FONTS, node_modules, cache and cache / "fonts")
         files = {f"assets/fonts/{name}": data for name, data in fonts.items()}
     files["assets/site.css"] = style_sheet(sheets).encode()
-    files["assets/replay.css"] = style_sheet([theme / "replay.css"]).encode()
+    for name in ("replay.css", "compare.css"):
+        files[f"assets/{name}"] = style_sheet([theme / name]).encode()
     for name, folder in SCRIPTS.items():
         parts = sorted((theme / "js" / folder).glob("*.js"))
         parts += sorted((docs / folder).glob("*.js")) if folder == "figures" else []

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import takewhile
+from urllib.parse import urljoin
 
 from pylit.addresses import HOME, Anchors, relative
 from pylit.cache import digest
@@ -52,6 +53,10 @@ _H1 = re.compile(
     r"\s*(?:#[ \t]+(?P<atx>[^\n]*\S)"
     r"|(?:=+[ \t]*\n[ \t]*)?(?P<setext>[^\s=#>|`~-][^\n]*)\n=+)[ \t]*(?:\n|$)"
 )
+#: Addresses, links of terms and anchors in HTML.
+_ADDRESS = re.compile(r'(<[^>]* (?:href|src)=")([^"]*)"')
+_TERM = re.compile(r'<a class="x g"[^>]*>(.*?)</a>')
+_ID = re.compile(r' id="[^"]*"')
 _FILE = re.compile(r"[^\s:?#]+\.(?:py|md|h|cpp)")
 _PARAGRAPH = re.compile(r"\s*<p>((?:(?!</?p\b).)*)</p>\s*", re.DOTALL)
 
@@ -283,6 +288,17 @@ class _Page:
 def prose_target(source: SourceFile, url: str) -> Target:
     """The target of links to a Markdown file, looked up by the path of the file."""
     return Target(Definition("module", source.display, "", 1, ""), url)
+
+
+def elsewhere(shown: str, url: str, page: str) -> str:
+    """HTML of the page at `url` for another page: links lead where they did, anchors are left out,
+    and so are links of terms, since a first use on one page is one of many on the other.
+    """
+
+    def moved(match: re.Match[str]) -> str:
+        return f'{match[1]}{relative(page, urljoin(url, match[2]))}"'
+
+    return _ADDRESS.sub(moved, _ID.sub("", _TERM.sub(r"\1", shown)))
 
 
 def first_words(texts: Iterable[str]) -> str:

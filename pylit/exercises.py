@@ -4,15 +4,13 @@ It holds questions and hints. Answers, most of which are programs, would make it
 large as a page may be; they stay on the pages of their questions.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
-from urllib.parse import urljoin
 
 from pylit.addresses import Anchors, relative
 from pylit.config import SiteConfig
-from pylit.drafts import TEMPLATE_IDS
+from pylit.drafts import TEMPLATE_IDS, elsewhere
 from pylit.model import HEADING, Draft, GeneratedPage, Heading, NoteHtml, generated_page
 
 EXERCISES = "exercises.html"
@@ -20,10 +18,6 @@ SUMMARY = (
     "All exercises of these pages, in reading order. An answer stands on the page of its question, "
     "and “above” and “this page” mean that page."
 )
-
-_ADDRESS = re.compile(r'(<[^>]* (?:href|src)=")([^"]*)"')
-_TERM = re.compile(r'<a class="x g"[^>]*>(.*?)</a>')
-_ID = re.compile(r' id="[^"]*"')
 
 
 def exercises_page(config: SiteConfig, drafts: Sequence[Draft]) -> GeneratedPage | None:
@@ -51,16 +45,11 @@ def _exercises_of(draft: Draft) -> list[NoteHtml]:
 
 
 def _question(draft: Draft, note: NoteHtml, number: str, asked: str, answered: bool) -> NoteHtml:
-    def moved(match: re.Match[str]) -> str:
-        return f'{match[1]}{relative(EXERCISES, urljoin(draft.url, match[2]))}"'
-
     word = "Answer" if answered else "Page"
     label = escape(f"{word} to exercise {number} of {draft.title}")
     address = escape(relative(EXERCISES, f"{draft.url}#exercise-{number}"))
-    # The first use of a term on its page is one of many here.
-    body = _ID.sub("", _TERM.sub(r"\1", asked))
     html = (
-        f'<div class="asked">{_ADDRESS.sub(moved, body)}'
+        f'<div class="asked">{elsewhere(asked, draft.url, EXERCISES)}'
         f'<p class="to"><a href="{address}" aria-label="{label}">{word}</a></p></div>\n'
     )
     # This page has no code whose variables could be highlighted.

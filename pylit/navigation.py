@@ -78,6 +78,8 @@ class Place:
     related: Mapping[str, Related] = field(default_factory=dict)
     #: Names of a private module -> the public package that has them, too.
     exports: Mapping[str, str] = field(default_factory=dict)
+    #: Pages that compare it with others: address, title and no id.
+    compared: Sequence[tuple[str, str, str]] = ()
 
 
 def place(

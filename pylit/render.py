@@ -12,7 +12,7 @@ from typing import Literal
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from pylit.addresses import HOME, MISSING, canonical, relative, replay_url, slugify
+from pylit.addresses import COMPARED, HOME, MISSING, canonical, relative, replay_url, slugify
 from pylit.cards import card_url
 from pylit.indexes import text_url
 from pylit.model import Draft, Module, NoteHtml, SiteView
@@ -24,7 +24,7 @@ from pylit.symbols import Typeset, typeset_formula
 from pylit.tex import fill
 
 #: What a page is: the name of its template.
-Kind = Literal["module", "prose", "home", "list", "missing"]
+Kind = Literal["module", "prose", "compare", "home", "list", "missing"]
 _SPECIAL: Mapping[str, Kind] = {HOME: "home", MISSING: "missing"}
 #: Names in an import line, at most.
 _IMPORTED = 4
@@ -83,7 +83,7 @@ def page_view(
         blocks = (Block(section.definition, section.code),) if section.code else ()
         sections.append(Row(section.definition, note, blocks))
     return PageView(
-        kind=_SPECIAL.get(draft.url, "prose") if draft.prose else "module",
+        kind=_kind(draft),
         draft=draft,
         title=_filled(draft.title_note, typeset),
         summary=_filled(draft.summary_note, typeset),
@@ -94,6 +94,12 @@ def page_view(
         card=card_url(draft),
         import_line="" if draft.prose else import_line(module, place.exports),
     )
+
+
+def _kind(draft: Draft) -> Kind:
+    if draft.display == draft.url and draft.url.startswith(f"{COMPARED}/"):
+        return "compare"
+    return _SPECIAL.get(draft.url, "prose") if draft.prose else "module"
 
 
 def _filled(note: NoteHtml, typeset: Typeset) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path, PurePath
 from pylit.addresses import ALL, HOME, PageAddresses, module_url, prose_url
 from pylit.assets import accent_rule
 from pylit.cache import Cache, digest
+from pylit.comparisons import read_comparisons
 from pylit.config import README, Group, PageName, SiteConfig, load_config, metadata
 from pylit.cpp import read_cpp
 from pylit.diagnostics import Diagnostic, Report, Severity, nearest
@@ -59,7 +60,7 @@ def read_config(options: Options, report: Report) -> SiteConfig | None:
 
 
 #: The keys of the front matter.
-FRONT_MATTER = ("title", "summary", "paper", "notebook")
+FRONT_MATTER = ("title", "summary", "paper", "notebook", "compare")
 
 
 def front_matter_faults(draft: Draft, lines: Sequence[str], root: Path, report: Report) -> None:
@@ -144,7 +145,16 @@ class Site:
         options, config, report = self.options, self.config, self.report
         self.pairs, drafts = [*pairs], [draft for _, draft in pairs]
         taken = {draft.url for draft in drafts}
-        for page in (exercises_page(config, drafts), bibliography_page(self.works, drafts)):
+        #: Address of a page -> the addresses and titles of pages that compare it with others.
+        self._compared: dict[str, list[tuple[str, str, str]]] = {}
+        compared = []
+        for comparison in read_comparisons(pairs, report):
+            compared.append(comparison.page(self.cache, self.generator))
+            for url in {draft.url for draft in comparison.drafts}:
+                link = comparison.url, comparison.title, ""
+                self._compared.setdefault(url, []).append(link)
+        composed = exercises_page(config, drafts), bibliography_page(self.works, drafts)
+        for page in (*composed, *compared):
             if page is not None and page[1].url not in taken:
                 self.pairs.append(page)
         self.drafts = drafts = [draft for _, draft in self.pairs]
@@ -204,7 +214,9 @@ class Site:
         where = place(draft, parsed.source.path, self.options.root, self.config, self._urls)
         beside = self._neighbours.get(draft.url, where.around)
         related = self._related.get(draft.url, {})
-        return replace(where, around=beside, related=related, exports=self._exports(parsed))
+        found = self._exports(parsed)
+        compared = self._compared.get(draft.url, ())
+        return replace(where, around=beside, related=related, exports=found, compared=compared)
 
     def _exports(self, parsed: ParsedPage) -> dict[str, str]:
         """The names of a private module, each with the outermost public package that has it too."""

@@ -5,6 +5,7 @@ summary: >
   The simpler sister of the LSTM: one state instead of two, and two gates instead of
   three. What is kept and what is replaced add up to one.
 paper: https://arxiv.org/abs/1406.1078
+compare: labml_nn.lstm
 ---
 
 The [LSTM](__init__.py) has three gates and two states. Do we need all of them? Often a

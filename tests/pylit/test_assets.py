@@ -30,7 +30,7 @@ def made(cache: Path) -> dict[str, bytes]:
 def test_the_files(made: dict[str, bytes]):
     names = {"serif", "serif-italic", "sans", "mono"}
     expected = {f"assets/fonts/{name}.woff2" for name in names}
-    expected |= {f"assets/{name}" for name in ("site.css", "replay.css", *SCRIPTS)}
+    expected |= {f"assets/{name}" for name in ("site.css", "replay.css", "compare.css", *SCRIPTS)}
     assert set(made) == expected
 
 

@@ -59,6 +59,7 @@ def test_a_page_is_parsed_without_errors_whatever_is_given():
             "https://github.com/n",
             "https://colab.research.google.com/n",
             {"Thing": {"used_by": [("a.html#b", "b", "a.b")]}},
+            compared=[("compare/a...b.html", "A < B", "")],
         ),
         front_matter={"paper": "https://arxiv.org/abs/1"},
         outline=((2, "Thing", "<code>Thing</code>"),),
@@ -67,7 +68,7 @@ def test_a_page_is_parsed_without_errors_whatever_is_given():
         import_line="import pkg",
         warning="Cannot be parsed.",
     )
-    kinds = [view(f"{kind}.html", kind=kind) for kind in ("prose", "home", "missing")]
+    kinds = [view(f"{kind}.html", kind=kind) for kind in ("prose", "compare", "home", "missing")]
     for page in (full, view(), *kinds):
         html5lib.HTMLParser(strict=True).parse(RENDERER.page(page))
 

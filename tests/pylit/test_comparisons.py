@@ -1,0 +1,404 @@
+"""Pages that compare two modules: what belongs together, and what is marked."""
+
+import re
+from collections.abc import Sequence
+from html import escape, unescape
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from site_tools import build, make_site, pages, succeed, tree
+
+from pylit.comparisons import Code, Hunk, Line, changes, hunks, marked, paired
+
+PAGE = "compare/pkg.one...pkg.two.html"
+ONE = '''"""
+---
+title: One (the first)
+---
+
+It has *one*.
+"""
+
+import math
+import os
+
+#: At most.
+LIMIT = 3
+
+
+class OneCell:
+    """
+    ## One step
+
+    With $a$ of `OneCell.step`.
+    """
+
+    def __init__(self, size: int, norm: bool = False) -> None:
+        super().__init__()
+        self.size = size
+
+    def step(self, x, h, c):
+        # A note on both, [above](#one-step).
+        h = self.scale(h)  # by a factor
+        # Only here is a second state.
+        c = c * x + h
+        return h, c
+
+    def same(self):
+        # This is the same.
+        return self.size
+
+
+class Unlike:
+    """Nothing is like it."""
+
+    def alone(self):
+        for each in os.environ:
+            print(each)
+'''
+TWO = '''"""
+---
+title: "Two: the second"
+compare: pkg.one
+---
+"""
+
+import math
+
+LIMIT = 4
+
+
+def added(y):
+    return y << 2
+
+
+class TwoCell:
+    """
+    ## One step
+
+    With $b$.
+    """
+
+    def __init__(
+        self, size: int
+    ) -> None:
+        super().__init__()
+        self.size = size
+
+    def step(self, x, h):
+        # A note on both, [above](#one-step).
+        h = self.scale(h)
+        return h
+
+    def same(self):
+        # This is the same.
+        return self.size  # now with a comment
+'''
+FILES = {"pkg/one.py": ONE, "pkg/two.py": TWO}
+
+
+def statements(text: str) -> list[list[Line]]:
+    """Statements of one line each; a text of several lines is one statement."""
+    return [[line(part) for part in one.split("\n")] for one in text.split("\n\n")]
+
+
+def line(text: str) -> Line:
+    tokens = tuple((match.start(), match[0]) for match in re.finditer(r"\w+|[^\w\s]", text))
+    return Line(str(id(text)), escape(text), (), tokens)
+
+
+def texts(lines: Sequence[Line]) -> list[str]:
+    return [unescape(one.html) for one in lines]
+
+
+def shown(found: list[Hunk]) -> list[tuple[str, list[str], list[str]]]:
+    return [(hunk.how, texts(hunk.old), texts(hunk.new)) for hunk in found]
+
+
+def code(**definitions: str) -> Code:
+    """Code by definition, `__` for the point in a name."""
+    return {"": []} | {n.replace("__", "."): statements(text) for n, text in definitions.items()}
+
+
+def test_definitions_belong_together_by_choice_then_name_then_likeness():
+    old = code(Cell="class Cell(Base)", Cell__step="h = f(x, h)", Cell__old="1 2", Twin="t = u + v")
+    new = code(Other="t = u + v + w", Net="class Net(Base)", Net__step="step(x, h)", Net__new="4")
+    assert paired(old, new, {"": ""}) == [
+        ("Twin", "Other"),
+        ("Cell", "Net"),
+        ("Cell.step", "Net.step"),
+        ("Cell.old", ""),
+        ("", "Net.new"),
+        ("", ""),
+    ]
+    # Those that an author names come first, and are alone without the sign for all others.
+    assert paired(old, new, {"Other": "Cell"}) == [
+        ("Cell", "Other"),
+        *[("Cell." + n, "") for n in ("step", "old")],
+    ]
+    assert ("", "Net") in paired(old, new, {"Other": "Cell", "": ""})
+    assert paired(old, new, {"Net.step": "Twin"}) == [("Twin", "Net.step")]
+
+
+def test_what_is_inside_a_definition_without_a_partner_is_not_shown_again():
+    old = code(Gone="class Gone", Gone__step="y = 1")
+    new = code(New="def a b c", New__step="x = 2")
+    assert paired(old, new, {"": ""}) == [("", "New"), ("Gone", ""), ("", "")]
+
+
+def test_lines_that_are_alike_stand_beside_each_other():
+    old = statements("a = f(x)\n\n\n\nb = g(x, y)\n\nc = 1\n\nz.close()")
+    new = statements("a = f(x)\n\nb = g(x, y, z)\n\nn.open(p)\n\nz.close()")
+    assert shown(hunks(old, new)) == [
+        ("same", ["a = f(x)"], ["a = f(x)"]),
+        ("alone", [""], []),
+        ("alike", ["b = g(x, y)"], ["b = g(x, y, z)"]),
+        ("alone", ["c = 1"], ["n.open(p)"]),
+        ("same", ["z.close()"], ["z.close()"]),
+    ]
+
+
+def test_other_line_breaks_are_no_change():
+    old, new = statements("f(\na, b,\nc)\n\nx"), statements("f(a, b, c)\n\nx")
+    assert [(how, len(a), len(b)) for how, a, b in shown(hunks(old, new))] == [
+        ("same broken", 3, 1),
+        ("same", 1, 1),
+    ]
+    # Of those that have several lines in both, each line has its counterpart.
+    old, new = statements("f(\na=1,\nb=2,\n)"), statements("f(\na=1,\nc=3,\nb=2,\n)")
+    assert [how for how, *_ in shown(hunks(old, new))] == ["same", "alone", "same"]
+
+
+LINES = st.lists(
+    st.sampled_from(["", "a", "a b", "a b c", "f(\na,\nb)", "f(a, b)", "x y z"]), max_size=9
+)
+
+
+@given(LINES, LINES)
+def test_no_line_is_lost_and_none_comes_twice(one: list[str], other: list[str]):
+    old, new = ([lines for text in side for lines in statements(text)] for side in (one, other))
+    found = hunks(old, new)
+    assert [one for hunk in found for one in hunk.old] == [one for lines in old for one in lines]
+    assert [one for hunk in found for one in hunk.new] == [one for lines in new for one in lines]
+    for hunk in found:
+        words = [[word for one in side for _, word in one.tokens] for side in (hunk.old, hunk.new)]
+        if hunk.how != "alone":
+            assert hunk.how.startswith("same") == (words[0] == words[1])
+            assert hunk.old and hunk.new
+
+
+def test_definitions_of_thousands_of_lines_come_to_an_end():
+    big = [[line(f"x{n}")] for n in range(3000)]
+    assert [hunk.how for hunk in hunks(big, big)] == ["alone"]
+
+
+def test_what_has_changed_is_marked():
+    (old,), (new,) = statements("sums = (f(h) + g(x)).chunk(4)"), statements("h_r = f(h).chunk(3)")
+    spans = changes(old, new)
+    found = [
+        re.findall(f"<{tag}>(.*?)</{tag}>", marked(one.html, part[one.number], tag))
+        for (one,), part, tag in zip((old, new), spans, ("del", "ins"), strict=True)
+    ]
+    assert found == [["sums", "(", "+ g(x))", "4"], ["h_r", "3"]]
+
+
+@given(
+    st.text("ab<>&\"' =", max_size=20), st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)))
+)
+def test_marks_change_no_text_and_leave_elements_whole(text: str, spans: list[tuple[int, int]]):
+    html = f'<a href="x">{escape(text, quote=False)}</a>{escape(text[::-1], quote=False)}'
+    found = marked(html, spans, "ins")
+    assert re.sub("</?ins>", "", found) == html
+    assert not re.search("<ins>[^<]*</?a", found)
+
+
+def rows(page: str) -> list[tuple[str, list[int], list[int]]]:
+    """How each hunk of a page is related, and its lines of both sides."""
+    return [
+        (
+            hunk.partition('"')[0],
+            *(
+                [
+                    int(n)
+                    for text in re.findall(f'<pre class="{side}">(.*?)</pre>', hunk, re.S)
+                    for n in re.findall(r'class="no"[^>]*>(\d+)<', text)
+                ]
+                for side in "ab"
+            ),
+        )
+        for hunk in page.split('<div class="hunk ')[1:]
+    ]
+
+
+def main(path: Path) -> str:
+    return path.read_text().partition("<main")[2].partition("</main>")[0]
+
+
+def code_lines(text: str) -> list[int]:
+    """Lines of code: no notes, and no blank lines between sections."""
+    page = re.findall(r'class="n[^"]*" id="L(\d+)"', text)
+    return sorted(map(int, page))
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = make_site(tmp_path_factory.mktemp("compared"), FILES)
+    succeed(root)
+    return root
+
+
+def test_the_page_has_each_line_of_both(built: Path):
+    page = main(built / "site" / PAGE)
+    found = rows(page)
+    for side, name in ((1, "one"), (2, "two")):
+        lesson = (built / f"site/pkg/{name}.html").read_text()
+        assert sorted(n for row in found for n in row[side]) == code_lines(lesson)
+    assert "<h1>One and Two compared</h1>" in page
+    heads = re.findall(r"<h([23]) id=\"([^\"]+)\">", page)
+    assert heads == [
+        ("2", "added"),
+        ("2", "OneCell-TwoCell"),
+        ("3", "OneCell.__init__-TwoCell.__init__"),
+        ("3", "OneCell.step-TwoCell.step"),
+        ("3", "OneCell.same-TwoCell.same"),
+        ("2", "Unlike"),
+        ("2", "module-level"),
+    ]
+    # What has not changed, and what the new module does not have, is folded.
+    assert re.findall(r"<details><summary>(.*?)</summary>", page) == [
+        "The same in both",
+        "Only in One",
+        "Imports, constants",
+    ]
+    assert page.count("This is the same.") == 2  # once, behind its first words
+    assert "<del>, norm: " in page.replace("</del><del>", "").replace("</span><del>", "<del>")
+
+
+def test_notes_and_code_lead_where_they_led(built: Path):
+    page = (built / "site" / PAGE).read_text()
+    # Of a note that both have, one is enough.
+    assert 'href="../pkg/one.html#one-step"' not in page
+    assert 'href="../pkg/two.html#one-step"' in page
+    assert re.search(
+        r'href="\.\./pkg/one\.html#OneCell\.step"[^>]*><code>OneCell\.step</code>', page
+    )
+    assert re.findall(r'data-tex="(\w)"', page) == ["a", "b"]
+    first = next(n for n, text in enumerate(ONE.split("\n"), 1) if "second state" in text)
+    assert f'href="../pkg/one.html#L{first + 1}"' in page
+
+
+def test_both_modules_and_the_indexes_name_the_page(built: Path):
+    site = built / "site"
+    for name in ("one", "two"):
+        assert (
+            f'<a href="../{PAGE}">One and Two compared</a>'
+            in (site / f"pkg/{name}.html").read_text()
+        )
+    assert PAGE not in (site / "pkg/index.html").read_text()
+    assert f"https://example.org/small/{PAGE}" in (site / "sitemap.xml").read_text()
+    found = "".join(path.read_text() for path in site.rglob("texts-*.js"))
+    assert PAGE in found
+    assert 'href="../assets/compare.css"' in (site / PAGE).read_text()
+    assert "compare.css" not in (site / "pkg/one.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("one", "h = self.scale(h)", "h = self.shift(h)"),
+        ("one", "Only here is", "In this module is"),
+        ("two", "class TwoCell", "class ThreeCell"),
+        ("two", 'title: "Two: the second"', "title: Last"),
+        ("two", "compare: pkg.one\n", ""),
+        ("two", "compare: pkg.one\n", "compare: pkg.one(OneCell=TwoCell)\n"),
+    ],
+)
+def test_after_an_edit_it_is_that_of_a_clean_build(tmp_path: Path, name: str, old: str, new: str):
+    root = make_site(tmp_path / "root", FILES)
+    before = succeed(root) and tree(root / "site").get(PAGE)
+    path = root / f"pkg/{name}.py"
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+    succeed(root)
+    clean = make_site(
+        tmp_path / "clean",
+        {f"pkg/{n}.py": (root / f"pkg/{n}.py").read_text() for n in ("one", "two")},
+    )
+    succeed(clean)
+    assert tree(root / "site") == tree(clean / "site")
+    assert tree(root / "site").get(PAGE) != before
+
+
+def test_an_edit_elsewhere_leaves_it_alone(tmp_path: Path):
+    root = make_site(tmp_path, FILES | {"pkg/far.py": '"""Far."""\n'})
+    succeed(root)
+    (root / "pkg/far.py").write_text('"""Near."""\n')
+    assert succeed(root).rendered < 5
+
+
+def test_definitions_of_one_module_are_compared(tmp_path: Path):
+    text = TWO.replace("pkg.one", "pkg.two(TwoCell.step=TwoCell.same, added)")
+    root = make_site(tmp_path, FILES | {"pkg/two.py": text})
+    succeed(root)
+    page = main(root / "site/compare/pkg.two...pkg.two.html")
+    assert "<h1>TwoCell.step and TwoCell.same compared</h1>" in page
+    assert re.findall(r"<h(\d) id=\"([^\"]+)\">", page) == [
+        ("2", "added"),
+        ("3", "TwoCell.step-TwoCell.same"),
+    ]
+
+
+FAULTS = [
+    ("pkg.on", "pkg.on", "there is no module `pkg.on`", "did you mean `pkg.one`?"),
+    ("notes", "notes", "there is no module `notes`", "package.module"),
+    ("pkg.one pkg.one(OneCell)", "pkg.one", "`pkg.one` is compared twice", "one list"),
+    ("pkg.two", "pkg.two", "`pkg.two` is compared with itself", "pkg.two(Old=New)"),
+    ("pkg.two(added)", "pkg.two", "`pkg.two` is compared with itself", "pkg.two(Old=New)"),
+    ("pkg.one(OneCel=TwoCell)", "OneCel", "`pkg.one` does not define `OneCel`", "`OneCell`"),
+    ("pkg.one(OneCell=TwoCel)", "TwoCel", "`pkg.two` does not define `TwoCel`", "`TwoCell`"),
+    ("pkg.one(OneCell=TwoCell", "compare", "`compare` is `pkg.one(OneCell=TwoCell`", "Old=New"),
+    ("a" * 200 + ")", "compare", "`compare` is `aaa", "Old=New"),
+]
+
+
+@pytest.mark.parametrize(("value", "word", "message", "hint"), FAULTS)
+def test_what_cannot_be_compared_is_a_fault_at_its_word(
+    tmp_path: Path, value: str, word: str, message: str, hint: str
+):
+    text = TWO.replace("compare: pkg.one", f"compare: {value}")
+    root = make_site(tmp_path, FILES | {"pkg/two.py": text})
+    (found,) = build(root, check=True).report
+    assert (found.path, found.line, found.code) == ("pkg/two.py", 4, "front-matter")
+    assert found.column == f"compare: {value}".index(word, 9 if word != "compare" else 0) + 1
+    assert message in found.message and hint in found.hint
+
+
+def test_a_page_without_code_cannot_be_compared(tmp_path: Path):
+    notes = "---\ntitle: Notes\ncompare: pkg.one\n---\n\nText.\n"
+    (found,) = build(make_site(tmp_path, {"docs_src/pages/notes.md": notes}), check=True).report
+    assert (found.path, found.line, found.column) == ("docs_src/pages/notes.md", 3, 1)
+    assert "in a module" in found.hint
+
+
+def test_odd_code_is_compared_and_other_packages_are_not(tmp_path: Path):
+    odd = {
+        "pkg/one.py": "def f(:\n    return '('\n",
+        "pkg/two.py": '"""\n---\ntitle: "<Two>"\ncompare: pkg.one\n---\n"""\n\n'
+        "x = '([{'  # )\n\ny = '''\n(\n'''\n\n\n"
+        "def search(a, /, *, b=')'):\n\treturn a\n\n\ndef search(a):\n    return b''\n",
+    }
+    root = make_site(
+        tmp_path,
+        odd | {"docs_src/pages/index.md": "# Home\n", "docs_src/pages/notes.md": "# Notes\n"},
+    )
+    outcome = build(root)
+    assert {fault.code for fault in outcome.report} <= {"syntax"}
+    page = main(root / "site" / PAGE)
+    lesson = (root / "site/pkg/two.html").read_text()
+    assert sorted(n for row in rows(page) for n in row[2]) == code_lines(lesson)
+    assert 'id="search"' not in page
+    other = tmp_path / "its_site"
+    build(root, sources=(root / "pkg",), out=other)
+    assert not [name for name in pages(other) if name.startswith("compare/")]
