@@ -40,7 +40,8 @@ def test_axe_on_pages_of_every_kind_with_everything_unfolded(
     drawn = [url for url in pages(site) if 'class="panels"' in (site / url).read_text("utf-8")]
     looks = cycle([(320, "dark"), (1440, "light")])
     # What pages have in common is seen in both looks.
-    urls = ("notation.html", "annotate.html", "404.html", *drawn)
+    compared = [url for url in pages(site) if url.startswith("compare/")] * 2
+    urls = ("notation.html", "annotate.html", "404.html", *drawn, *sorted(compared))
     for url, (width, theme) in zip(urls, looks, strict=False):
         window.page.set_viewport_size({"width": width, "height": HEIGHTS[width]})
         window.page.emulate_media(color_scheme=theme)
