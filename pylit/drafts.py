@@ -42,8 +42,8 @@ MAX_ANSWERS = 50_000
 #: Characters of a summary that is made from the opening of a page.
 MAX_OPENING = 200
 _IDS = """
-    help help-button help-title main-content outline outline-button outline-title pages results
-    search search-button shapes-button single-keys theme-button wrap-button
+    help help-button help-title keys-button main-content outline outline-button outline-title pages
+    results search search-button shapes-button theme-button wrap-button
 """
 #: Element ids of the templates, which headings must not take.
 TEMPLATE_IDS = frozenset(_IDS.split())

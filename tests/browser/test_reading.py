@@ -131,7 +131,7 @@ def test_single_keys_can_be_switched_off_and_stay_off(visit: Callable[..., Visit
     window = visit(MHA)
     window.page.keyboard.press("?")
     expect(window.page.locator("#help")).to_be_visible()
-    window.page.locator("#single-keys").uncheck()
+    window.page.locator("#keys-button").uncheck()
     window.page.keyboard.press("Escape")
     expect(window.page.locator("#help")).to_be_hidden()
     window.open("notation.html")

@@ -1,8 +1,9 @@
 // Where the reader is: marked on the page and in the outline.
 const sections = findAll(".s");
 const outline = find("#outline");
+const targetOf = ({ hash }) => document.getElementById(decodeURIComponent(hash.slice(1)));
 const entries = findAll("#outline a").map((link) => {
-  const target = document.getElementById(decodeURIComponent(link.hash.slice(1)));
+  const target = targetOf(link);
   return [link, target, sections.indexOf(target.closest(".s"))];
 });
 let current = -1;
@@ -35,29 +36,22 @@ const markEntry = (line) => {
   outline.scrollTop = (last?.offsetTop ?? 0) - outline.clientHeight / 2;
 };
 
-let waiting = false;
+// Browsers send both events right before they paint, once.
 const look = () => {
-  waiting = false;
   const line = innerHeight * 0.3;
   markSection(line);
   markEntry(line);
 };
-const lookSoon = () => {
-  if (!waiting) requestAnimationFrame(look);
-  waiting = true;
-};
-addEventListener("scroll", lookSoon, { passive: true });
-addEventListener("resize", lookSoon);
-lookSoon();
+for (const sign of ["scroll", "resize"]) addEventListener(sign, look);
+requestAnimationFrame(look);
 
 // A page is shown when what is near the window is laid out. The rest follows, a section in each frame:
 // from then on heights are true, and all of it can be selected. (Of two that change in one frame, one
 // above the window could move what is in it.)
 const later = [...sections];
 const layOut = () => {
-  const section = later.shift();
-  if (!section) return;
-  section.style.contentVisibility = "visible";
+  if (!later.length) return;
+  later.shift().style.contentVisibility = "visible";
   requestAnimationFrame(layOut);
 };
 addEventListener("load", layOut);
@@ -80,7 +74,7 @@ outline?.addEventListener("click", (event) => {
 
 // A link to a line that is folded away opens it.
 const unfold = () => {
-  const folded = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)))?.closest("details");
+  const folded = targetOf(location)?.closest("details");
   if (folded) folded.open = true;
 };
 addEventListener("hashchange", unfold);

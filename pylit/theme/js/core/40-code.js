@@ -1,59 +1,57 @@
 // Blocks of code: copied without shapes, and reached with the keyboard where they scroll.
-const codeOf = (block) =>
-  [...block.querySelectorAll("code")]
-    .map((code) => {
-      const copy = code.cloneNode(true);
-      copy.querySelectorAll("[aria-hidden], .self, samp").forEach((part) => part.remove());
-      return copy.textContent;
-    })
-    .join("\n");
-
+const bare = (part) => {
+  part.querySelectorAll(".by, .self, samp").forEach((element) => element.remove());
+  return part;
+};
 const copyButton = (block) => {
-  const button = Object.assign(document.createElement("button"), { type: "button", textContent: "Copy" });
-  button.ariaLabel = "Copy the code";
-  button.addEventListener("click", async () => {
+  const button = make("button", { type: "button" });
+  const say = (text, label) => {
+    button.textContent = text;
+    button.ariaLabel = label;
+  };
+  const ready = () => say("Copy", "Copy the code");
+  button.onclick = async () => {
+    const lines = [...block.querySelectorAll("code")].map((code) => bare(code.cloneNode(true)).textContent);
     // Without a secure connection there is no clipboard.
-    const done = await navigator.clipboard?.writeText(codeOf(block)).then(() => "Copied", () => "");
-    button.textContent = button.ariaLabel = done || "Not copied";
-    setTimeout(() => {
-      button.textContent = "Copy";
-      button.ariaLabel = "Copy the code";
-    }, 1500);
-  });
+    const done = await navigator.clipboard?.writeText(lines.join("\n")).then(() => "Copied", () => "");
+    say(done || "Not copied", done || "Not copied");
+    setTimeout(ready, 1500);
+  };
+  ready();
   return button;
 };
 
 // To the same lines in the repository.
+const source = find("#source");
 const sourceLink = (block) => {
-  const source = find("#source");
-  const numbers = block.querySelectorAll(".n");
-  if (!source || !numbers.length) return "";
-  const [first, last] = [numbers[0], numbers[numbers.length - 1]].map((number) => number.id);
-  const link = Object.assign(document.createElement("a"), { textContent: "Source" });
-  link.href = `${source.href}#${first}-${last}`;
-  link.ariaLabel = `Source, lines ${first.slice(1)} to ${last.slice(1)}`;
-  return link;
+  const lines = [...block.querySelectorAll(".n")].map((number) => number.id);
+  if (!source || !lines.length) return "";
+  const [first, last] = [lines[0], lines.at(-1)];
+  return make("a", {
+    href: `${source.href}#${first}-${last}`,
+    textContent: "Source",
+    ariaLabel: `Source, lines ${first.slice(1)} to ${last.slice(1)}`,
+  });
 };
 
 for (const block of findAll(".c, .fence")) {
-  const tools = document.createElement("div");
-  tools.className = "by";
+  const tools = make("div", { className: "by" });
   tools.append(sourceLink(block), copyButton(block));
   block.append(tools);
 }
-const importLine = find(".import");
-importLine?.append(copyButton(importLine));
+for (const block of findAll(".import")) block.append(copyButton(block));
 
 // What scrolls sideways can be reached with Tab while it does.
 const NAMES = { PRE: "Code", CODE: "Code", DIV: "Table" };
 const watchWidth = new ResizeObserver((changes) => {
   const found = changes.map(({ target }) => [target, target.scrollWidth > target.clientWidth]);
   for (const [target, wide] of found) {
-    target.toggleAttribute("tabindex", wide);
+    const name = NAMES[target.tagName];
     if (wide) target.tabIndex = 0;
-    if (NAMES[target.tagName]) {
+    else target.removeAttribute("tabindex");
+    if (name) {
       target.role = wide ? "group" : null;
-      target.ariaLabel = wide ? NAMES[target.tagName] : null;
+      target.ariaLabel = wide ? name : null;
     }
   }
 });
@@ -68,7 +66,7 @@ addEventListener("click", ({ target }) => {
 addEventListener("copy", (event) => {
   const selection = getSelection();
   if (!selection.rangeCount) return;
-  const part = document.createElement("div");
+  const part = make("div", {});
   part.append(selection.getRangeAt(0).cloneContents());
   const formulas = part.querySelectorAll("mjx-container");
   if (!formulas.length) return;
@@ -76,9 +74,8 @@ addEventListener("copy", (event) => {
     const sign = formula.hasAttribute("display") ? "$$" : "$";
     formula.replaceWith(sign + formula.dataset.tex + sign);
   }
-  part.querySelectorAll(".by, .self, samp").forEach((element) => element.remove());
   // `innerText` has the line breaks that are seen, for elements that are on the page.
-  document.body.append(part);
+  document.body.append(bare(part));
   event.clipboardData.setData("text/plain", part.innerText);
   part.remove();
   event.preventDefault();

@@ -30,6 +30,7 @@ const keep = (marks) => {
   light(marks);
   for (const name of symbolNames) if (name.role) name.ariaPressed = `${!!kept && marksOf(name) === kept}`;
 };
+const toggle = (marks) => keep(marks === kept ? "" : marks);
 // What the focus is on lights it too, unless it only stopped there on the way from place to place.
 const around = () => (document.activeElement.tabIndex < 0 ? "" : marksAt(document.activeElement));
 
@@ -50,34 +51,30 @@ const stepLit = (by) => {
 };
 
 for (const name of symbolNames) {
-  if (name.closest("a")) continue;
-  name.role = "button";
-  name.tabIndex = 0;
-  name.ariaPressed = "false";
-  name.title = "Show it in code and formulas";
+  if (!name.closest("a")) {
+    Object.assign(name, { role: "button", tabIndex: 0, ariaPressed: "false", title: "Show it in code and formulas" });
+  }
 }
-if (symbolNames.length) {
-  addEventListener("pointerover", (event) => {
-    if (event.pointerType !== "touch") light(marksAt(event.target) || kept || around());
-  });
-  addEventListener("focusin", ({ target }) => {
-    stood = stopOf(target);
-    light(kept && target.matches(kept) ? kept : marksAt(target) || kept);
-  });
-  addEventListener("focusout", () => light(kept));
-  // A click beside all marks puts the light out; one on a link leads where the link does.
-  addEventListener("click", (event) => {
-    const marks = marksAt(event.target);
-    if (event.target.closest?.("a") || (marks && !getSelection().isCollapsed)) return;
-    keep(marks === kept ? "" : marks);
-    stood = stopOf(event.target.closest?.(".lit") ?? event.target);
-  });
-  addEventListener("keydown", (event) => {
-    if (event.key === "Escape") keep("");
-    if (!symbolNames.includes(event.target) || !["Enter", " "].includes(event.key)) return;
-    event.preventDefault();
-    const marks = marksOf(event.target);
-    keep(marks === kept ? "" : marks);
-    light(marks);
-  });
-}
+addEventListener("pointerover", ({ target, pointerType }) => {
+  if (pointerType !== "touch") light(marksAt(target) || kept || around());
+});
+addEventListener("focusin", ({ target }) => {
+  stood = stopOf(target);
+  light(kept && target.matches(kept) ? kept : marksAt(target) || kept);
+});
+addEventListener("focusout", () => light(kept));
+// A click beside all marks puts the light out; one on a link leads where the link does.
+addEventListener("click", ({ target }) => {
+  const marks = marksAt(target);
+  if (target.closest("a") || (marks && !getSelection().isCollapsed)) return;
+  toggle(marks);
+  stood = stopOf(target.closest(".lit") ?? target);
+});
+addEventListener("keydown", (event) => {
+  const { target, key } = event;
+  if (key === "Escape") keep("");
+  if (!symbolNames.includes(target) || !["Enter", " "].includes(key)) return;
+  event.preventDefault();
+  toggle(marksOf(target));
+  light(marksOf(target));
+});

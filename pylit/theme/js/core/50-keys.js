@@ -1,9 +1,7 @@
 // Shortcuts, and the dialog that lists them.
 const help = find("#help");
-const singleKeys = find("#single-keys");
-singleKeys.checked = settings.get("keys") !== "off";
-singleKeys.addEventListener("change", () => settings.set("keys", singleKeys.checked ? "on" : "off"));
-find("#help-button").addEventListener("click", () => help.showModal());
+const openHelp = () => help.showModal();
+find("#help-button").onclick = openHelp;
 
 // Search is a script of its own, and its index others; the field can be typed into at once.
 const search = find("#search");
@@ -17,38 +15,35 @@ const openSearch = () => {
   );
 };
 const searchButton = find("#search-button");
-searchButton.addEventListener("click", openSearch);
-for (const sign of ["focus", "pointerenter"]) {
+searchButton.onclick = openSearch;
+for (const sign of onPoint) {
   searchButton.addEventListener(sign, () => prepareSearch().catch(() => {}), { once: true });
 }
 
 // A click beside a dialog closes it.
 for (const dialog of [help, search]) {
-  dialog.addEventListener("click", (event) => {
-    if (event.target === dialog) dialog.close();
-  });
+  dialog.onclick = ({ target }) => {
+    if (target === dialog) dialog.close();
+  };
 }
 
 const SINGLE = {
   j: () => step(1),
   k: () => step(-1),
-  s: switchShapes,
-  w: switchWrap,
+  s: () => find("#shapes-button")?.click(),
+  w: () => find("#wrap-button")?.click(),
   n: () => stepLit(1),
   p: () => stepLit(-1),
   "/": openSearch,
-  "?": () => help.showModal(),
+  "?": openHelp,
 };
 addEventListener("keydown", (event) => {
-  const command = event.ctrlKey || event.metaKey;
-  if (command && !event.altKey && !event.shiftKey && event.key.toLowerCase() === "k") {
-    event.preventDefault();
-    openSearch();
-    return;
-  }
-  const typing = event.target.closest?.("input, textarea, select, dialog, [contenteditable]");
-  const act = SINGLE[event.key];
-  if (!act || command || event.altKey || typing || !singleKeys.checked) return;
+  const { key, target } = event;
+  const typing = target.closest?.("input, textarea, select, dialog, [contenteditable]");
+  const act = event.ctrlKey || event.metaKey
+    ? key.toLowerCase() === "k" && !event.shiftKey && openSearch
+    : !typing && root.dataset.keys !== "off" && SINGLE[key];
+  if (!act || event.altKey) return;
   event.preventDefault();
   act();
 });

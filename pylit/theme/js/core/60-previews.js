@@ -3,12 +3,11 @@
 let pointed;
 const firstPointed = (event) => {
   pointed = event;
-  const link = event.target.closest?.("a.x");
-  if (!link || event.pointerType === "touch") return;
+  if (!event.target.closest?.("a.x") || event.pointerType === "touch") return;
   load("previews.js").then(() => {
-    for (const sign of ["pointerover", "focusin"]) removeEventListener(sign, firstPointed);
+    for (const sign of onPoint) removeEventListener(sign, firstPointed);
     if (pointed) window.pylit.preview(pointed);
     pointed = undefined;
   });
 };
-for (const sign of ["pointerover", "focusin"]) addEventListener(sign, firstPointed);
+for (const sign of onPoint) addEventListener(sign, firstPointed);

@@ -1,23 +1,22 @@
 // Knobs of a figure: what they do is loaded when a reader reaches for one.
 for (const form of findAll("[data-demo]")) {
   const ready = () => load("figures.js").then(() => window.pylit.knobs(form));
-  for (const sign of ["pointerover", "focusin"]) form.addEventListener(sign, ready, { once: true });
+  for (const sign of onPoint) form.addEventListener(sign, ready, { once: true });
 }
-// A model that runs in the page is loaded when a reader presses its button.
-for (const one of findAll("[data-live]"))
-  one.onclick = () => load("live/panel.js").then(
-    () => window.pylit.live.open(one),
-    () => { one.outerHTML = '<p role="alert">The model did not load. Reload the page to try again.</p>'; },
-  );
-// So is a replay of the code, by its button or by the shape of a tensor.
+// A model that runs in the page is loaded when a reader presses its button, and so is a replay of the code: by
+// its button or by the shape of a tensor.
+const open = (button, script, start) => load(script).then(start).catch(() => {
+  button.outerHTML = '<p role="alert">This did not load. Reload the page to try again.</p>';
+  find("[role=alert]").scrollIntoView({ block: "nearest" });
+});
+for (const button of findAll("[data-live]")) {
+  button.onclick = () => open(button, "live/panel.js", () => window.pylit.live.open(button));
+}
 const replay = find(".replay-start");
 if (replay) {
   root.dataset.replay = "";
   addEventListener("click", ({ target }) => {
     const from = target.closest?.(".replay-start, .c samp");
-    if (from) load("replay.js").then(() => window.pylit.replay(from)).catch(() => {
-      replay.outerHTML = '<p role="alert">The replay did not load. Reload the page to try again.</p>';
-      find("[role=alert]").scrollIntoView({ block: "nearest" });
-    });
+    if (from) open(replay, "replay.js", () => window.pylit.replay(from));
   });
 }
