@@ -20,6 +20,7 @@ COMPARED = "compare"
 MAX_NAME_LENGTH = 240
 
 _ABSOLUTE = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:|//")
+_ARXIV = re.compile(r"(?:arxiv:)?(\d{4}\.\d{4,5}(?:v\d+)?)", re.IGNORECASE)
 
 
 def module_url(source: SourceFile) -> str:
@@ -161,3 +162,11 @@ def slugify(text: str) -> str:
     """Words in lower case joined by hyphens, as GitHub does it: letters of any script are kept."""
     words = re.sub(r"[^\w\s-]", "", text.lower())
     return re.sub(r"[\s_-]+", "-", words).strip("-") or "section"
+
+
+def paper_url(paper: str) -> str:
+    """The address of a paper: written out, or an arXiv number."""
+    number = _ARXIV.fullmatch(paper.strip())
+    if number:
+        return f"https://arxiv.org/abs/{number[1]}"
+    return paper.strip() if paper.strip().startswith(("https://", "http://")) else ""

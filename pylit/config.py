@@ -153,7 +153,7 @@ class SiteConfig:
     )
     groups: tuple[Group, ...] = _tables("group", Group, "Pages below one title on the home page.")
     paths: tuple[Group, ...] = _tables(
-        "path", Group, "A reading path: lessons that the home page shows as cards, in order."
+        "path", Group, "A reading path: cards below its title on the home page, in order."
     )
     relations: tuple[Relation, ...] = _tables(
         "relation", Relation, "Functions that are decorated with a method, and that method."

@@ -252,6 +252,8 @@ class PageLink:
     notebook: str = ""
     #: Anchor of its heading "Try it", if it has one.
     demo: str = ""
+    #: The address of its paper.
+    paper: str = ""
 
 
 @dataclass(frozen=True, slots=True)

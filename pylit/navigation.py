@@ -2,11 +2,11 @@
 
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
-from pylit.addresses import HOME, MISSING
+from pylit.addresses import HOME, MISSING, paper_url
 from pylit.config import SiteConfig
 from pylit.model import Draft, Neighbours, PageGroup, PageLink
 from pylit.relations import Related
@@ -21,7 +21,8 @@ def page_link(draft: Draft) -> PageLink:
     page = notebook.removesuffix(".ipynb") + ".html" if notebook else ""
     notes = (note for section in draft.sections for note in section.notes)
     slugs = {heading.slug for note in notes for heading in note.headings}
-    return PageLink(draft.url, draft.title, draft.summary, page, DEMO if DEMO in slugs else "")
+    demo, paper = DEMO if DEMO in slugs else "", paper_url(draft.front_matter.get("paper", ""))
+    return PageLink(draft.url, draft.title, draft.summary, page, demo, paper)
 
 
 def other_groups(groups: Iterable[PageGroup], drafts: Sequence[Draft]) -> tuple[PageGroup, ...]:
@@ -54,7 +55,7 @@ def neighbours(groups: Iterable[PageGroup]) -> dict[str, Neighbours]:
     """
     found: dict[str, Neighbours] = {}
     for group in groups:
-        bare = (replace(page, summary="", notebook="", demo="") for page in group.pages)
+        bare = (PageLink(page.url, page.title) for page in group.pages)
         around = (None, *bare, None)
         for number, page in enumerate(group.pages):
             beside = Neighbours(around[number], around[number + 2], group.title)

@@ -12,7 +12,16 @@ from typing import Literal
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from pylit.addresses import COMPARED, HOME, MISSING, canonical, relative, replay_url, slugify
+from pylit.addresses import (
+    COMPARED,
+    HOME,
+    MISSING,
+    canonical,
+    paper_url,
+    relative,
+    replay_url,
+    slugify,
+)
 from pylit.cards import card_url
 from pylit.indexes import text_url
 from pylit.model import Draft, Module, NoteHtml, SiteView
@@ -41,9 +50,6 @@ _MATH_FONTS = {"<mjx-c": ("mjx-ncm-n", "mjx-ncm-zero"), "<mjx-break": ("mjx-ncm-
 #: Inline code and formulas of up to 20 characters, such as ``[T, B, C]``, stay on one line; in the
 #: narrowest window they fit into a list inside a list. Longer ones are marked, for they are few.
 _LONG = re.compile(r'<code(?=>[^<]{21})|<mjx-container(?=[^>]* data-tex="[^"]{21})')
-
-
-_ARXIV = re.compile(r"(?:arxiv:)?(\d{4}\.\d{4,5}(?:v\d+)?)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,14 +207,6 @@ class Renderer:
             related=table,
             paper_url=paper_url(draft.front_matter.get("paper", "")),
         )
-
-
-def paper_url(paper: str) -> str:
-    """The address of a paper: written out, or an arXiv number."""
-    number = _ARXIV.fullmatch(paper.strip())
-    if number:
-        return f"https://arxiv.org/abs/{number[1]}"
-    return paper.strip() if paper.strip().startswith(("https://", "http://")) else ""
 
 
 @lru_cache(maxsize=4)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path, PurePath
 
-from pylit.addresses import ALL, HOME, PageAddresses, module_url, prose_url
+from pylit.addresses import ALL, HOME, PageAddresses, module_url, paper_url, prose_url
 from pylit.assets import accent_rule
 from pylit.cache import Cache, digest
 from pylit.comparisons import read_comparisons
@@ -34,7 +34,6 @@ from pylit.parse import read_page, read_pages
 from pylit.readme import read_readme
 from pylit.references import Work, bibliography_page, read_bibliography
 from pylit.relations import relations
-from pylit.render import paper_url
 from pylit.search import ALIASES, SearchPage, counted, read_aliases
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pylit.addresses import paper_url
 from pylit.config import SiteConfig
 from pylit.diagnostics import Report
 from pylit.drafts import TEMPLATE_IDS, Drafter, prose_target
@@ -14,7 +15,7 @@ from pylit.names import targets
 from pylit.navigation import Place, place
 from pylit.options import THEME
 from pylit.parse import parse_module
-from pylit.render import page_view, paper_url
+from pylit.render import page_view
 from pylit.site import front_matter_faults
 from pylit.symbols import formula_faults
 from pylit.tex import Rendered

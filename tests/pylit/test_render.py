@@ -8,7 +8,7 @@ import pytest
 from page_tools import SITE, code, section, view
 
 from pylit.addresses import relative
-from pylit.model import DraftSection, Neighbours, NoteHtml, PageLink
+from pylit.model import DraftSection, Neighbours, NoteHtml, PageGroup, PageLink
 from pylit.navigation import Place
 from pylit.options import THEME
 from pylit.render import Renderer
@@ -94,6 +94,26 @@ def test_what_a_page_tells_programs_is_absolute_and_short():
     steps = [(step["position"], step["name"]) for step in trail["itemListElement"]]
     assert steps == [(1, "The <site>"), (2, "pkg"), (3, "A & B")]
     assert "@misc{pkg,\n  title = {A &amp; B},\n  author = {{Authors of" in page
+
+
+def test_the_home_page_shows_each_path_below_its_title():
+    lesson = PageLink("a.html", "A (b)", "", "n/a.html", "try-it", "https://arxiv.org/abs/1")
+    paths = (PageGroup("Path", "In order.", (lesson,)), PageGroup("Other", "", (lesson, lesson)))
+    page = Renderer((THEME,), replace(SITE, paths=paths)).page(view("index.html", kind="home"))
+    root = html5lib.parse(page, namespaceHTMLElements=False)
+    shelves = [s for s in root.iter("section") if s.find("ol") is not None]
+    assert [(s.find("h2").text, len(s.findall("ol/li"))) for s in shelves] == [
+        ("Path", 1),
+        ("Other", 2),
+    ]
+    assert [s.findtext("p") for s in shelves] == ["In order.", None]
+    links = [(a.text, a.get("href")) for a in shelves[0].iter("a")]
+    assert links == [
+        ("A", "a.html"),
+        ("Try it", "a.html#try-it"),
+        ("Notebook", "n/a.html"),
+        ("Paper", "https://arxiv.org/abs/1"),
+    ]
 
 
 def test_the_missing_page_finds_the_root_from_any_address():
