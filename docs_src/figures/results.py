@@ -28,6 +28,7 @@ NAMES = {
     "elman": "Elman",
     "lstm": "LSTM",
     "linear_attention": "linear attention",
+    "delta_net": "Gated DeltaNet",
 }
 #: Whose loss is that of a text that goes on, so that they can be ranked.
 TEXT = ("autoregressive", "feedback", "elman")

@@ -5,6 +5,7 @@ summary: >
   Linear attention that replaces instead of adding: it reads what its memory answers to
   a key, and writes the error. With a gate it also forgets.
 paper: https://arxiv.org/abs/2406.06484
+notebook: notebooks/delta_net.ipynb
 ---
 
 *Ann has 3 apples and 1 pear. Ben has 2 apples and 4 pears. Ann eats two apples, so she
@@ -14,9 +15,10 @@ and left alone what you knew about Ben.
 
 The memory of [linear attention](linear_attention.py) cannot do this. It is a matrix
 $S$. Each token writes a pair into it, a **key** (whom it is about) and a **value**
-(what is to be remembered). To write means to add the outer product of both. To read,
-multiply a key by the matrix. Let the key of Ann be (1, 0), and that of Ben (0, 1). Then
-Ann has the first row of the memory and Ben the second, and the three sentences leave
+(what is to be remembered). To write means to add the outer product of both: each number
+of the key, times the value, is added to one row. To read, multiply a key by the matrix.
+Let the key of Ann be (1, 0), and that of Ben (0, 1). Then Ann has the first row of the
+memory and Ben the second, and the three sentences leave
 
 $$S = \begin{pmatrix} 3 & 1 \\ 0 & 0 \end{pmatrix}
     + \begin{pmatrix} 0 & 0 \\ 2 & 4 \end{pmatrix}
@@ -56,15 +58,26 @@ error to a row of the memory:
 Cleo now gets $0.6 \cdot (2.68, -1.28) + 0.8 \cdot (4.24, 0.96) = (5, 0)$, exactly what
 she has. But Ann and Ben have been disturbed, because their keys are similar to hers. So
 the *last* pair can always be found, and older ones only as far as later keys are at
-right angles to theirs. With two features that is little. Here keys have 16 features,
-and we write many random pairs:
+right angles to theirs. Two features have room for two people.
 
-![How often the value of a key is found, by how many pairs were written since, for
-random keys of 16 features.](figure:delta_net.recall)
+How much does a larger memory hold? We give keys 16 features, write random pairs, and
+count how often the answer to a key is nearer to its own value than to all others:
 
-**How much to believe?** Not every token brings news. So the network computes a number
+![How often the value of a key is found, in a memory for keys of 16 features. Left:
+eight random keys get new values again and again. Right: 64 random keys are written
+once.](figure:delta_net.recall)
+
+On the left, the sum is as good as the delta rule while each key has one value. When all
+of them are written for the second time, it finds less than half of the values, because
+the old ones are still there. The delta rule hardly suffers. On the right there are too
+many pairs for either memory. The sum knows a quarter of them, the first as well as the
+last. The delta rule knows the last ones best. It makes room for what is new.
+
+**How much to believe?** Not every token brings news. For example, a full stop says
+nothing about anybody's apples. So the network computes a number
 $\beta$ for each token, from 0 to 1, and writes $\beta$ times the error. With 1 the
-answer is replaced, with 0 nothing is written, and with 0.5 it moves half of the way.
+answer is replaced, with 0 nothing is written, and with 0.5 it moves half of the way. In
+the right figure, a memory with $\beta = 0.3$ keeps older pairs for longer.
 
 If you have trained a network, you have seen this before. The memory is a small network
 with one layer, $v \approx k S$. Its loss for a pair is half of the squared error, and
@@ -74,9 +87,9 @@ network reads, it trains a small one.
 
 ## Forgetting
 
-The story ends, and the next one is about other people. Nobody corrects Ann any more,
-but what she had is still in the memory, and it disturbs all who have similar keys. The
-delta rule could clear it only key by key. It is simpler to let the whole memory fade.
+The story ends, and the next one is about other people. We hear no more of Ann, but what
+she had is still in the memory, and it disturbs all who have similar keys. The delta
+rule could clear it only key by key. It is simpler to let the whole memory fade.
 Before each token, multiply it by a number $\alpha$ from 0 to 1, which the network
 computes as well. Near 1 nearly all is kept. Near 0 the page is turned. This is **Gated
 DeltaNet** ([@yang2024gated]).
@@ -100,12 +113,12 @@ value.](figure:delta_net.layer)
 **What it gains, and what it costs.** The memory has the same size after ten tokens and
 after ten thousand, as in linear attention, and now it can be corrected. The price is
 the product $k_t S'_t$. A token must know what the memory answers before it can write,
-so the tokens seem to wait for each other. Most of this page is about how they need
-[not](#delta_rule_chunk). And the memory is still a small matrix. It cannot hold
-everything, so large models add a few layers of attention. In Qwen3-Next three of four
-layers are Gated DeltaNets. Kimi Linear has a finer variant, with an $\alpha$ for each
-feature of a key ([@kimi2025linear]), and Olmo Hybrid has Gated DeltaNets in place of
-its sliding windows ([@olmo2026hybrid]).
+so it seems that the tokens have to wait for each other. They need not, and [one
+section](#delta_rule_chunk) of this page explains why. And the memory is still a small
+matrix. It cannot hold everything, so large models add a few layers of attention. In
+Qwen3-Next three of four layers are Gated DeltaNets. Kimi Linear has a finer variant,
+with an $\alpha$ for each feature of a key ([@kimi2025linear]), and Olmo Hybrid has
+Gated DeltaNets in place of its sliding windows ([@olmo2026hybrid]).
 
 ```python
 import torch
@@ -228,8 +241,9 @@ def delta_rule_chunk(
     The loop is slow, because each step is small and waits for the one before. What does
     it wait for? For the error, and so for the memory, and so for the *errors* before.
     But not for the memory itself. Let us write $u_1$ to $u_4$ for the four errors of
-    our table. Cleo's key, the fourth, is times (0.6) similar to Ann's and 0.8 times to
-    Ben's. So her answer is made of the errors that were written under their keys:
+    our table. The fourth key, that of Cleo, has the dot product 0.6 with the key of
+    Ann, and 0.8 with that of Ben. So Cleo finds 0.6 times what was written for Ann, and
+    0.8 times what was written for Ben:
 
     $$u_4 = v_4 - 0.6 \, u_1 - 0.8 \, u_2 - 0.6 \, u_3$$
 
@@ -358,7 +372,7 @@ class DeltaNet(nn.Module):
         * `d_k`, `d_v`: features of a key and of a value in one head; by default $C / H$
         * `conv`: positions that a key, a query and a value are made of, $W$
         * `gated`: whether the memory forgets and the output has a gate (Gated DeltaNet)
-        * `allow_neg_eigval`: whether $\beta$ reaches up to 2, see below
+        * `allow_neg_eigval`: whether $\beta$ may be as large as 2
         """
         super().__init__()
         check_attention(heads, d_model, 0.0, d_k, d_v)
@@ -389,8 +403,9 @@ class DeltaNet(nn.Module):
             # comes from.
             self.alpha = nn.Linear(d_model, heads, bias=False)
             self.A_log = nn.Parameter((16 * (1 - torch.rand(heads))).log())
-            step = torch.empty(heads).uniform_(math.log(0.001), math.log(0.1)).exp()
-            self.dt_bias = nn.Parameter(step.expm1().log())
+            shortest, longest = math.log(0.001), math.log(0.1)
+            duration = torch.empty(heads).uniform_(shortest, longest).exp()
+            self.dt_bias = nn.Parameter(duration.expm1().log())
 
             # What the heads show passes a gate as well, a factor for each feature.
             self.gate = nn.Linear(d_model, heads * self.d_v, bias=False)
@@ -418,7 +433,7 @@ class DeltaNet(nn.Module):
         memory, recent = (None, None) if state is None else state
 
         # Queries, keys and values side by side, so that one convolution is enough. The
-        # SiLU, $z \, \sigma(z)$, bends them.
+        # activation function is the SiLU, $z \, \sigma(z)$.
         qkv = torch.cat([self.query(x), self.key(x), self.value(x)], dim=-1)
         qkv, recent = self.conv(qkv, recent, mask)
         qkv = F.silu(at_least_single(qkv))
@@ -449,8 +464,8 @@ class DeltaNet(nn.Module):
         # $\log \alpha = -a \Delta$. Without a gate nothing fades, and $\log 1 = 0$.
         log_alpha = torch.zeros_like(beta)
         if self.gated:
-            delta = F.softplus(at_least_single(self.alpha(x) + self.dt_bias))
-            log_alpha = -self.A_log.exp() * delta
+            duration = F.softplus(at_least_single(self.alpha(x) + self.dt_bias))
+            log_alpha = -self.A_log.exp() * duration
 
         # Padding writes nothing, and lets nothing fade.
         if mask is not None:
@@ -482,7 +497,7 @@ class DeltaNetConfig(RecurrentConfig):
     * `d_v`: features of a value in one head; by default $C / H$
     * `conv`: positions that a key, a query and a value are made of, $W$
     * `gated`: whether the memory forgets and the output has a gate (Gated DeltaNet)
-    * `allow_neg_eigval`: whether $\beta$ reaches up to 2
+    * `allow_neg_eigval`: whether $\beta$ may be as large as 2
 
     [`RecurrentConfig`](language_model.py#RecurrentConfig) has the fields that all
     models of this kind share.
@@ -524,3 +539,198 @@ class DeltaNetLanguageModel(RecurrentLanguageModel):
             gated=self.config.gated,
             allow_neg_eigval=self.config.allow_neg_eigval,
         )
+
+
+# ## Cost
+#
+# With $d_k = d_v = C / H$ a DeltaNet has about $4 C^2$ parameters, as many as
+# multi-head attention. The output gate of the gated one adds $C^2$. The memory has
+# $H d_k d_v = C^2 / H$ numbers in a layer. The cache of attention grows by $2 C$
+# numbers for each token, so it is larger from $C / 2H$ tokens on. With 64 features and
+# 4 heads this is after 8 tokens.
+#
+# In the loop a token costs three products with the memory, to read the old answer, to
+# write, and to answer the query. Each has $C^2 / H$ multiplications. In chunks the same
+# products take place for 32 tokens at once, and tables of $32 \times 32$ are added to
+# them. Both grow with $T$, where attention grows with $T^2$.
+
+# ## Chunks before their memory is known
+#
+# Our chunks are computed one after the other, because `right` contains the memory. For
+# a GPU this is too slow, and the papers do one more step. The equations are linear. So
+# their solution has two parts, one without the memory and one that the memory
+# multiplies:
+#
+# $$u = \underbrace{(I + A)^{-1} \beta V}_{\text{of the values}}
+#     - \underbrace{(I + A)^{-1} \beta \gamma K}_{\text{of the keys}} \, S_0$$
+#
+# Here $A$ are the `overlaps` below the diagonal. Both parts can be solved for *all*
+# chunks at once, before any memory is known. What then remains to be done in order are
+# a few products. This is called the **UT transform**. It goes back to the *WY
+# representation*, in which numerical mathematicians write a product of many matrices
+# $I - \beta k^\top k$ as one ([@yang2024parallelizing, §3.2]). [Exercise
+# 4](#exercises) does it. On one CPU core it gains nothing: solving for the keys as well
+# costs what waiting less saves.
+
+# ## Common mistakes
+#
+# * **Keys are not normalised**: the loss is fine for a while and then NaN. A write
+#   multiplies the old answer by $1 - \beta |k|^2$, which must not be below −1.
+# * **The answer is read before the memory fades**: no error, and the loss falls. But
+#   what is subtracted is more than what is still there. A test beside another
+#   implementation finds it.
+# * **The mask comes after the exponential**: the result is right and the gradient is
+#   NaN, as infinity times 0 has no value.
+# * **$\alpha$ is multiplied up**: with a strong decay the products become 0, and then
+#   $0 / 0$. Add logarithms.
+# * **The memory has 16 bits**: small errors are rounded away, and the network stops
+#   learning what is far back.
+# * **The state of the convolution is not passed on**: the first three tokens of each
+#   chunk are read as if they began the text. You notice it only in generation.
+
+# ## Differences from the papers
+#
+# <details><summary>Feature maps, shapes, scaling, gates, heads</summary>
+#
+# * **2021.** Schlag, Irie and Schmidhuber ([-@schlag2021linear]) map keys and queries
+#   by a fixed function to more features, and divide them by the sum of these. There is
+#   no convolution. The SiLU and the division by the length are of 2024
+#   ([-@yang2024parallelizing]).
+# * **Shapes.** The papers write vectors as columns, and the memory is transposed.
+# * **Scaling.** Other implementations divide queries by $\sqrt{d_k}$. The norm that
+#   follows would take it out again.
+# * **Chunks** are computed in order, see above.
+# * **Heads.** In Qwen3-Next two value heads share a key, where ours each have one.
+#
+# </details>
+
+# ## Exercises
+#
+# **1.** Is a write really one step of gradient descent? Take the loss $\frac12 |v - k
+# S|^2$, compute its gradient with autograd, and go one step with the learning rate
+# $\beta$. Compare with `delta_rule_loop`.
+#
+# <details><summary>Answer</summary>
+#
+# The gradient is $-k^\top (v - k S)$. So the step adds $\beta$ times the outer product
+# of key and error.
+#
+# ```python
+# import torch
+# from labml_nn.recurrent.delta_net import delta_rule_loop
+#
+# torch.manual_seed(0)
+# k = torch.nn.functional.normalize(torch.randn(1, 1, 1, 5), dim=-1)
+# v, memory = torch.randn(1, 1, 1, 3), torch.randn(1, 1, 5, 3)
+# beta, keep = torch.tensor([[[0.3]]]), torch.zeros(1, 1, 1)
+# _, written = delta_rule_loop(k, k, v, beta, keep, memory)
+#
+# weight = memory.clone().requires_grad_()
+# optimizer = torch.optim.SGD([weight], lr=0.3)
+# loss = (v[0] - (k[0, :, :, None] @ weight)[..., 0, :]).square().sum() / 2
+# loss.backward()
+# optimizer.step()
+# torch.testing.assert_close(written, weight.detach())
+# ```
+#
+# </details>
+#
+# **2.** When is the delta rule the same as linear attention? Find keys for which
+# `delta_rule_loop` and `linear_attention_loop` return the same.
+#
+# <details><summary>Answer</summary>
+#
+# Where the memory answers 0 to each new key, the error is the value. So with $\beta =
+# 1$ they agree if all keys are at right angles. Only as many keys as features can be.
+#
+# ```python
+# import torch
+# from labml_nn.recurrent.delta_net import delta_rule_loop
+# from labml_nn.recurrent.linear_attention import linear_attention_loop
+#
+# torch.manual_seed(0)
+# rotation, _ = torch.linalg.qr(torch.randn(6, 6))
+# k, v = rotation.view(6, 1, 1, 6), torch.randn(6, 1, 1, 3)
+# one, keep, empty = torch.ones(6, 1, 1), torch.zeros(6, 1, 1), torch.zeros(1, 1, 6, 3)
+# delta = delta_rule_loop(k, k, v, one, keep, empty)
+# added = linear_attention_loop(k, k, v, empty)
+# torch.testing.assert_close(delta, added)
+# # A seventh key must be similar to some of them, and the two differ.
+# k, v = torch.cat([k, k[:1]]), torch.cat([v, v[1:2]])
+# one, keep = torch.ones(7, 1, 1), torch.zeros(7, 1, 1)
+# delta = delta_rule_loop(k, k, v, one, keep, empty)
+# assert not torch.allclose(delta[1], linear_attention_loop(k, k, v, empty)[1])
+# ```
+#
+# </details>
+#
+# **3.** You read zeros and ones, and want to know whether the number of ones so far is
+# odd. Do it by hand with a memory of a *single* number, and $\beta$ up to 2.
+#
+# <details><summary>Hint</summary>
+#
+# Let 1 stand for even and −1 for odd. What does a token do to the memory whose value is
+# 0 and whose $\beta$ is 2?
+#
+# </details>
+#
+# <details><summary>Answer</summary>
+#
+# It replaces $S$ by $S + 2 \, (0 - S) = -S$. So each one flips the sign, and a zero has
+# $\beta = 0$. With $\beta \le 1$ the factor $1 - \beta$ is at least 0, and no sign ever
+# changes.
+#
+# ```python
+# import torch
+# from labml_nn.recurrent.delta_net import delta_rule_loop
+#
+# bits = torch.tensor([0, 1, 1, 0, 1, 0, 0, 1, 1])
+# k, v = torch.ones(9, 1, 1, 1), torch.zeros(9, 1, 1, 1)
+# beta, keep = 2.0 * bits.view(9, 1, 1), torch.zeros(9, 1, 1)
+# found, _ = delta_rule_loop(k, k, v, beta, keep, torch.ones(1, 1, 1, 1))
+# odd = (found.flatten() < 0).long()
+# print(odd.tolist())
+# assert odd.tolist() == (bits.cumsum(0) % 2).tolist()
+# ```
+#
+# </details>
+#
+# **4.** Solve for all chunks before any memory is known, as in the section above, for
+# $\alpha = 1$. Compare with `delta_rule_chunks`.
+#
+# <details><summary>Answer</summary>
+#
+# One call solves for values and keys, side by side, in all chunks. The loop that is
+# left has three products and no equations.
+#
+# ```python
+# import torch
+# from labml_nn.recurrent.delta_net import delta_rule_chunks
+#
+# def all_chunks(q, k, v, beta, memory, chunk):
+#     # Chunks become an axis of their own, [n, B, H, chunk, features].
+#     q, k, v, beta = (
+#         part.unflatten(0, (-1, chunk)).permute(0, 2, 3, 1, 4)
+#         for part in (q, k, v, beta[..., None])
+#     )
+#     overlaps, right = beta * (k @ k.mT), beta * torch.cat([v, k], dim=-1)
+#     solved = torch.linalg.solve_triangular(
+#         overlaps, right, upper=False, unitriangular=True
+#     )
+#     of_values, of_keys = solved.split([v.shape[-1], k.shape[-1]], dim=-1)
+#     scores, found = (q @ k.mT).tril(), []
+#     for n in range(len(q)):
+#         error = of_values[n] - of_keys[n] @ memory
+#         found.append(q[n] @ memory + scores[n] @ error)
+#         memory = memory + k[n].mT @ error
+#     return torch.stack(found).permute(0, 3, 1, 2, 4).flatten(0, 1), memory
+#
+# torch.manual_seed(0)
+# q, k = torch.nn.functional.normalize(torch.randn(2, 24, 2, 3, 5), dim=-1)
+# v, beta = torch.randn(24, 2, 3, 7), torch.rand(24, 2, 3)
+# memory = torch.randn(2, 3, 5, 7)
+# expected = delta_rule_chunks(q, k, v, beta, torch.zeros_like(beta), memory)
+# torch.testing.assert_close(all_chunks(q, k, v, beta, memory, 8), expected)
+# ```
+#
+# </details>

@@ -1,0 +1,65 @@
+"""Runs of the rule, the layer and the language model."""
+
+import torch
+from torch.nn import functional as F
+
+from labml_nn.recurrent.delta_net import (
+    DeltaNet,
+    DeltaNetConfig,
+    DeltaNetLanguageModel,
+    delta_rule_chunk,
+    delta_rule_chunks,
+    delta_rule_loop,
+)
+
+
+def trace_rule(T, B, H, D, Dv):
+    """Both forms of the rule, and chunks of which the last is shorter."""
+    q, k = (F.normalize(torch.randn(T, B, H, D), dim=-1) for _ in range(2))
+    v, beta, log_alpha = torch.randn(T, B, H, Dv), torch.rand(T, B, H), -torch.rand(T, B, H)
+    given = q, k, v, beta, log_alpha, torch.zeros(B, H, D, Dv)
+    delta_rule_loop(*given)
+    delta_rule_chunk(*given)
+    delta_rule_chunks(*given)
+
+
+def trace_layer(T, B, C, H, D):
+    """Two chunks of a sequence, the second with padding, and a token."""
+    layer = DeltaNet(C, H, gated=True, allow_neg_eigval=True)
+    x, mask = torch.randn(T, B, C), torch.arange(T)[:, None] < T - torch.arange(B) % T
+    _, state = layer(x)
+    _, state = layer(x, state, mask)
+    layer(x[:1], state)
+
+
+def trace_model(T, B, C, H, D, V, L):
+    """A loss, and the next chunk."""
+    sizes = {"n_vocab": V, "d_model": C, "heads": H, "n_layers": L, "padding_token": 0}
+    model = DeltaNetLanguageModel(DeltaNetConfig(**sizes))
+    tokens = torch.randint(V, (T, B))
+    _, state = model(tokens)
+    model.loss(tokens, tokens, state)
+
+
+@torch.no_grad()
+def replay_pairs():
+    """The memory reads “Ann, Ben, Ann, Cleo”
+
+    The four pairs of the table, first in the loop, then all at once. All numbers are those of the
+    page.
+
+    * `answer = (k_t` (3): Ann comes for the second time. The memory answers 3 apples and 1 pear.
+    * `error = beta_t` (3): She has 1 and 1. So 2 apples are too many, and nothing else is wrong.
+    * `memory = memory + k_t` (3): Her row is corrected, and that of Ben is as it was.
+    * `memory = memory + k_t` (4): Cleo's key is similar to both others, so both rows have changed.
+    * `overlaps = beta`: Now all at once. Below the diagonal stand the dot products of the keys.
+    * `error = torch.linalg`: The same four errors, without a memory.
+    """
+    people = {"Ann": (1.0, 0.0), "Ben": (0.0, 1.0), "Cleo": (0.6, 0.8)}
+    who = ["Ann", "Ben", "Ann", "Cleo"]
+    k = torch.tensor([people[name] for name in who]).view(4, 1, 1, 2)
+    v = torch.tensor([[3.0, 1.0], [2.0, 4.0], [1.0, 1.0], [5.0, 0.0]]).view(4, 1, 1, 2)
+    given = k, k, v, torch.ones(4, 1, 1), torch.zeros(4, 1, 1), torch.zeros(1, 1, 2, 2)
+    yield {"T": who, "D": ["Ann", "Ben"], "Dv": ["apples", "pears"]}
+    delta_rule_loop(*given)
+    delta_rule_chunk(*given)

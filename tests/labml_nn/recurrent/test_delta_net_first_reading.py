@@ -1,0 +1,114 @@
+"""What the page of DeltaNet says of its numbers."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from docs_src.figures import delta_net as figures
+from labml_nn.recurrent.delta_net import DeltaNet, delta_rule_chunk, delta_rule_loop
+from labml_nn.transformers.mha import MultiHeadAttention
+
+ROOT = Path(__file__).parents[3]
+LESSON = (ROOT / "labml_nn/recurrent/delta_net.py").read_text(encoding="utf-8")
+KEYS = {"Ann": (1.0, 0.0), "Ben": (0.0, 1.0), "Cleo": (0.6, 0.8)}
+ROW = re.compile(r"^\| (Ann|Ben|Cleo), (.*) \|$", re.MULTILINE)
+
+
+def numbers(cell):
+    return [float(number) for number in cell.replace("−", "-").strip("() ").split(",")]
+
+
+def table():
+    """The rows of the page: name, value, answer, error, and the memory afterwards."""
+    for name, cells in ROW.findall(LESSON):
+        value, answer, error, *memory = map(numbers, cells.split(" | "))
+        yield name, value, answer, error, memory
+
+
+def pairs():
+    """Keys and values of the table, `[T, B, H, D]`, an empty memory, and the rest of a call."""
+    rows = list(table())
+    k = torch.tensor([KEYS[name] for name, *_ in rows], dtype=torch.double)[:, None, None]
+    v = torch.tensor([value for _, value, *_ in rows], dtype=torch.double)[:, None, None]
+    one = torch.ones(k.shape[:-1], dtype=torch.double)
+    return k, k, v, one, torch.zeros_like(one), torch.zeros(1, 1, 2, 2, dtype=torch.double)
+
+
+def test_the_table_by_hand():
+    memory, rows = torch.zeros(2, 2, dtype=torch.double), list(table())
+    assert [name for name, *_ in rows] == ["Ann", "Ben", "Ann", "Cleo"]
+    for name, value, answer, error, after in rows:
+        key = torch.tensor(KEYS[name], dtype=torch.double)
+        assert (key @ memory).tolist() == pytest.approx(answer)
+        assert [v - a for v, a in zip(value, answer, strict=True)] == pytest.approx(error)
+        memory = memory + key[:, None] * torch.tensor(error, dtype=torch.double)
+        assert memory.tolist() == [pytest.approx(row) for row in after]
+    found, last = delta_rule_loop(*pairs())
+    torch.testing.assert_close(last[0, 0], memory)
+    assert found[-1].flatten().tolist() == pytest.approx([5, 0])
+
+
+def test_the_sum_adds_both_values_of_ann():
+    k, _, v, *_ = pairs()
+    added = torch.einsum("tbhd,tbhe->de", k[:3], v[:3])
+    assert added.tolist() == [[4, 2], [2, 4]]
+
+
+def test_the_errors_without_a_memory(monkeypatch):
+    k, _, v, *_ = pairs()
+    overlaps = (k[:, 0, 0] @ k[:, 0, 0].T).tril()
+    rows = [[1, 0, 0, 0], [0, 1, 0, 0], [1, 0, 1, 0], [0.6, 0.8, 0.6, 1]]
+    torch.testing.assert_close(overlaps, torch.tensor(rows, dtype=torch.double))
+    errors = torch.linalg.solve(overlaps, v[:, 0, 0])
+    assert errors.tolist() == [pytest.approx(error) for *_, error, _ in table()]
+
+    solved = []
+    solve = torch.linalg.solve_triangular
+    monkeypatch.setattr(
+        torch.linalg, "solve_triangular", lambda *a, **b: solved.append(solve(*a, **b)) or solved[0]
+    )
+    delta_rule_chunk(*pairs())
+    torch.testing.assert_close(solved[0][0, 0], errors)
+
+
+def test_what_a_key_of_length_two_does():
+    # It finds four times what was written, and the next error is minus three times the first.
+    k, v = torch.full((2, 1, 1, 1), 2.0), torch.ones(2, 1, 1, 1)
+    one, empty = torch.ones(2, 1, 1), torch.zeros(1, 1, 1, 1)
+    found, memory = delta_rule_loop(k, k, v, one, torch.zeros(2, 1, 1), empty)
+    assert found[0].item() == 4 * v[0].item() and memory.item() == 2 * (1 - 3)
+
+
+def test_what_the_figure_says():
+    sums, deltas, slow = (
+        [figures._rewritten(rate, n) for n in (1, 2, 8)] for rate in figures.RULES.values()
+    )
+    assert sums[0] > 0.95 and sums[1] < 0.5 and sums[2] < 0.1
+    assert min(deltas) > 0.8 > slow[2] > 0.6
+    summed, corrected, kept = (figures._by_age(rate) for rate in figures.RULES.values())
+    assert max(summed) - min(summed) < 0.1
+    assert corrected[0] > 0.99 and corrected[-1] < 0.05
+    old = figures.AGES.index(24)
+    assert kept[old] > 3 * corrected[old]
+
+
+def parameters(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters() if parameter.dim() == 2)
+
+
+def test_cost():
+    C, H = 64, 4
+    attention = parameters(MultiHeadAttention(H, C))
+    assert parameters(DeltaNet(C, H)) - attention == H * C  # the projection of beta
+    assert parameters(DeltaNet(C, H, gated=True)) - attention == C**2 + 2 * H * C
+    _, state = DeltaNet(C, H)(torch.randn(3, 1, C))
+    assert state.memory.numel() == C**2 // H == 2 * C * 8
+
+
+def test_a_new_layer_forgets_slowly():
+    torch.manual_seed(0)
+    steps = nn.functional.softplus(DeltaNet(2, 1000, 1, 1, gated=True).dt_bias)
+    assert 0.001 < steps.min() < 0.0011 and 0.09 < steps.max() < 0.1001
