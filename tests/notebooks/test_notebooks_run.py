@@ -17,7 +17,7 @@ from docs_src.notebooks.execution import execute
 ROOT = Path(__file__).parents[2]
 MAKER = NotebookBuilder(ROOT)
 NAMES = (
-    *("autoregressive", "elman", "encoder_decoder", "feedback", "lstm", "mha"),
+    *("autoregressive", "delta_net", "elman", "encoder_decoder", "feedback", "lstm", "mha"),
     "positional_encoding",
 )
 
@@ -54,6 +54,7 @@ assert all(kind.__module__.startswith("torch.") for kind in used - written)
 LAYER = "Encoder FeedForward GPT Generator MultiHeadAttention PrepareForMultiHeadAttention"
 PARTS = {
     "autoregressive": f"{LAYER} TransformerLayer",
+    "delta_net": "DeltaNet FeedForward LanguageModel RecurrentLayer ShortConvolution",
     "elman": "Elman ElmanCell ElmanLayer LanguageModel",
     "encoder_decoder": "Decoder EmbeddingsWithPositionalEncoding Encoder EncoderDecoder"
     " FeedForward Generator MultiHeadAttention PrepareForMultiHeadAttention TransformerLayer",
