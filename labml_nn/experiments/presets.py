@@ -662,6 +662,9 @@ LINEAR_ATTENTION = Experiment(
 
 
 # ## Gated DeltaNet
+#
+# A small model, with the optimizer of the autoregressive transformer. After 1,500
+# updates `tiny` reached 1.693, and 1.740 with AdamW. After 3,000 it reached 1.641.
 DELTA_NET = Experiment(
     name="delta_net",
     title="Gated DeltaNet",

@@ -110,6 +110,16 @@ replaces what stands under *one* key, and $\alpha$ fades *all* of it.
 memory fades, and what it answers to the key is subtracted from the
 value.](figure:delta_net.layer)
 
+Two layers with 64 features and four heads each, trained on Shakespeare for less than
+three minutes of one CPU core, write like this:
+
+> Why not recess deserved to joy you thungs thou art. SICINIUS: Do see the country and
+> means and no sound with the first, good great strengthen unjurbon'd and cares
+
+Their loss is 1.64 nats per character, on the part of the text that was held back. The
+[LSTM](../lstm/__init__.py#training) reaches 1.65 with twice as many parameters. A text
+of characters hardly asks for a good memory. [Other tasks](../experiments/memory.py) do.
+
 **What it gains, and what it costs.** The memory has the same size after ten tokens and
 after ten thousand, as in linear attention, and now it can be corrected. The price is
 the product $k_t S'_t$. A token must know what the memory answers before it can write,

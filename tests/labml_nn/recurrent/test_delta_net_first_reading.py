@@ -1,5 +1,6 @@
 """What the page of DeltaNet says of its numbers."""
 
+import json
 import re
 from pathlib import Path
 
@@ -112,3 +113,16 @@ def test_a_new_layer_forgets_slowly():
     torch.manual_seed(0)
     steps = nn.functional.softplus(DeltaNet(2, 1000, 1, 1, gated=True).dt_bias)
     assert 0.001 < steps.min() < 0.0011 and 0.09 < steps.max() < 0.1001
+
+
+def test_what_the_trained_model_wrote_and_its_loss():
+    ours, lstm = (
+        json.loads((ROOT / f"docs_src/results/{name}/result.json").read_text(encoding="utf-8"))
+        for name in ("delta_net", "lstm")
+    )
+    quoted = " ".join(re.findall(r"(?m)^> (.*)$", LESSON)).split()
+    assert len(quoted) > 20
+    assert " ".join(quoted) in " ".join(ours["samples"][0]["text"].split())
+    assert [f"{one['result']['validation_loss']:.2f}" for one in (ours, lstm)] == ["1.64", "1.65"]
+    assert 120 < ours["result"]["process_seconds"] < 180
+    assert round(lstm["parameters"] / ours["parameters"]) == 2
