@@ -153,8 +153,8 @@ from its neighbour.
 
 A **short convolution** repairs this. It makes a key out of the keys of the last four
 tokens, as a weighted sum, and the network learns the weights. With the weights 0, 0, 1
-and 0 it takes the key of the token before. Query and value stay as they are. The query
-comes from the token itself, because when *Ann* is asked, *Ann* is the current token.
+and 0 it takes the key of the token before. With 0, 0, 0 and 1 it changes nothing. That
+is right for the query, because when *Ann* is asked, *Ann* is the current token.
 
 ## What it gains, and what it costs
 
@@ -190,7 +190,7 @@ has C features. There are H heads, with keys of D numbers and values of Dv.
 | $S$ | `memory` | `[B, H, D, Dv]` | the memory, with $z$ as its last column |
 | $y$ | `y`, `found` | `[T, B, H, Dv]` | what the queries find |
 | $\phi$ | `feature_map` | | makes numbers positive |
-| $w$ | `conv.weight` | `[C, 1, W]` | weights of the short convolution |
+| $w$ | `conv.weight` | `[3C, 1, W]` | weights of the short convolution |
 
 </details>
 """
@@ -395,11 +395,12 @@ class LinearAttentionState(NamedTuple):
     ## State
 
     * `memory`: the sum of all pairs so far, `[B, H, D, Dv]`
-    * `recent`: the last keys, for the short convolution, `[W-1, B, C]`
+    * `recent`: the last queries, keys and values, for the short convolution,
+      `[W-1, B, 3C]`
     """
 
     memory: Float[Tensor, "B H D Dv"]
-    recent: Float[Tensor, "before B C"]
+    recent: Float[Tensor, "before B F"]
 
 
 class LinearAttention(nn.Module):
@@ -414,7 +415,7 @@ class LinearAttention(nn.Module):
         """
         * `d_model`: features of a position, $C$
         * `heads`: memories side by side, $H$, each with keys of $C / H$ numbers
-        * `conv`: positions that a key is made of, $W$; with 1 only its own
+        * `conv`: positions that the short convolution covers, $W$; 1 is only the own
         """
         super().__init__()
         check_heads(heads, d_model)
@@ -426,13 +427,13 @@ class LinearAttention(nn.Module):
         self.query = nn.Linear(d_model, d_model, bias=False)
         self.key = nn.Linear(d_model, d_model, bias=False)
         self.value = nn.Linear(d_model, d_model, bias=False)
-        self.conv = ShortConvolution(d_model, conv)
+        self.conv = ShortConvolution(3 * d_model, conv)
         self.output = nn.Linear(d_model, d_model, bias=False)
 
     def forward(
         self,
         x: Float[Tensor, "T B C"],
-        state: tuple[Float[Tensor, "B H D Dv"], Float[Tensor, "before B C"]]
+        state: tuple[Float[Tensor, "B H D Dv"], Float[Tensor, "before B F"]]
         | None = None,
         mask: Bool[Tensor, "T B"] | None = None,
     ) -> tuple[Float[Tensor, "T B C"], LinearAttentionState]:
@@ -446,15 +447,17 @@ class LinearAttention(nn.Module):
         """
         memory, recent = (None, None) if state is None else state
 
-        # The key under which a value is written comes from the tokens before it. The
-        # query and the value come from the token itself.
-        key, recent = self.conv(self.key(x), recent, mask)
+        # The key under which a value is written comes from the token before it. The
+        # convolution can learn that. Queries and values go through it as well, side by
+        # side, because their neighbours help them, too.
+        qkv = torch.cat([self.query(x), self.key(x), self.value(x)], dim=-1)
+        qkv, recent = self.conv(qkv, recent, mask)
 
         # Split into heads. The memory is a sum of very many small numbers, so all of it
         # is computed with at least 32 bits.
         q, k, v = (
             torch.unflatten(at_least_single(part), -1, (self.heads, -1))
-            for part in (self.query(x), key, self.value(x))
+            for part in qkv.chunk(3, dim=-1)
         )
 
         # From here on, products of queries and keys are positive.
@@ -481,7 +484,7 @@ class LinearAttention(nn.Module):
         # The sum becomes an average. A tiny number keeps us from dividing by 0, where
         # all weights are so small that they are rounded to 0.
         y = found[..., :-1] / (found[..., -1:] + 1e-6)
-        return self.output(y.flatten(-2).to(key.dtype)), LinearAttentionState(
+        return self.output(y.flatten(-2).to(qkv.dtype)), LinearAttentionState(
             memory, recent
         )
 
@@ -492,7 +495,7 @@ class LinearAttentionConfig(RecurrentConfig):
     ## Configuration
 
     * `heads`: memories of a layer, $H$
-    * `conv`: positions that a key is made of, $W$; with 1 only its own
+    * `conv`: positions that the short convolution covers, $W$; 1 is only the own
 
     [`RecurrentConfig`](language_model.py#RecurrentConfig) has the fields that all
     models of this kind share.
@@ -559,8 +562,8 @@ class LinearAttentionLanguageModel(RecurrentLanguageModel):
 #   weights comes close to 0. Check that both go through the feature map.
 # * **Recall stays at chance.** The keys come from the token itself. Without the short
 #   convolution and without positions, nothing says which token stands before another.
-# * **Two calls do not give what one gives.** The last keys of the convolution were not
-#   passed on. The state has two parts.
+# * **Two calls do not give what one gives.** What the convolution has to remember was
+#   not passed on. The state has two parts.
 # * **Long texts go wrong in half precision.** A sum in bfloat16 stops growing when a
 #   new pair is 256 times smaller than it. Keep the memory in float32.
 
@@ -618,7 +621,8 @@ class LinearAttentionLanguageModel(RecurrentLanguageModel):
 # <details><summary>Answer</summary>
 #
 # The tenth output has to equal the one that you get from all ten tokens at once. The
-# memory has $H \cdot d_k (d_k + 1)$ numbers, and the convolution keeps three keys.
+# memory has $H \cdot d_k (d_k + 1)$ numbers. The convolution keeps three queries, keys
+# and values.
 #
 # ```python
 # import torch
@@ -630,7 +634,7 @@ class LinearAttentionLanguageModel(RecurrentLanguageModel):
 # whole, _ = layer(x)
 # torch.testing.assert_close(tenth, whole[9:])
 # assert state.memory[0].numel() == 4 * 16 * 17
-# assert state.recent[:, 0].numel() == 3 * 64
+# assert state.recent[:, 0].numel() == 3 * 3 * 64
 # ```
 #
 # </details>

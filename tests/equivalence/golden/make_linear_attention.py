@@ -60,13 +60,12 @@ with torch.no_grad():
     layer = {
         name: nn.Linear(H * D, H * D, bias=False) for name in ("query", "key", "value", "output")
     }
-    layer["conv"] = nn.Conv1d(H * D, H * D, W, groups=H * D, bias=False)
+    layer["conv"] = nn.Conv1d(3 * H * D, 3 * H * D, W, groups=3 * H * D, bias=False)
     x, state, ys = torch.randn(21, B, H * D), None, []
-    keys = F.pad(layer["key"](x).permute(1, 2, 0), (W - 1, 0))
-    keys = layer["conv"](keys).permute(2, 0, 1)
-    for x_t, key in zip(x, keys, strict=True):
-        query, value = layer["query"](x_t), layer["value"](x_t)
-        heads = (part.unflatten(-1, (H, D)) for part in (query, key, value))
+    qkv = torch.cat([layer[name](x) for name in ("query", "key", "value")], dim=-1)
+    qkv = layer["conv"](F.pad(qkv.permute(1, 2, 0), (W - 1, 0))).permute(2, 0, 1)
+    for qkv_t in qkv:
+        heads = (part.unflatten(-1, (H, D)) for part in qkv_t.chunk(3, dim=-1))
         y, state = authors(*heads, state=state)
         ys.append(layer["output"](y.flatten(-2)))
 keep(x=x, layer=torch.stack(ys), layer_memory=state[0], layer_z=state[1])

@@ -97,7 +97,7 @@ def test_chunks_of_a_text_give_what_the_whole_gives(conv, cuts):
     torch.testing.assert_close(torch.cat(parts), whole)
     torch.testing.assert_close(tuple(state), tuple(last))
     assert isinstance(state, LinearAttentionState)
-    assert state.memory.shape == (B, H, D, D + 1) and state.recent.shape == (conv - 1, B, C)
+    assert state.memory.shape == (B, H, D, D + 1) and state.recent.shape == (conv - 1, B, 3 * C)
 
 
 def test_a_state_is_not_changed():
@@ -125,10 +125,8 @@ def test_padding_writes_nothing_and_is_not_remembered():
 def test_it_is_causal_attention_with_other_weights():
     """Each head takes an average of values; its weights are products of positive features."""
     layer, x = mixer(conv=1), some(T, B, C)
-    q, k, v = (
-        (x @ part.weight.T).unflatten(-1, (H, D)) for part in (layer.query, layer.key, layer.value)
-    )
-    k = k * layer.conv.weight.view(H, D)
+    parts = zip((layer.query, layer.key, layer.value), layer.conv.weight.view(3, C), strict=True)
+    q, k, v = ((x @ part.weight.T * w).unflatten(-1, (H, D)) for part, w in parts)
     q, k = F.elu(q) + 1, F.elu(k) + 1
     scores = torch.einsum("tbhd,sbhd->tsbh", q, k) * torch.ones(T, T).tril()[..., None, None]
     weights = scores / scores.sum(1, keepdim=True)
@@ -140,6 +138,7 @@ def test_no_weight_left_is_no_division_by_zero():
     layer = LinearAttention(C, H)
     with torch.no_grad():
         layer.query.weight.fill_(-100.0)
+        layer.conv.weight.fill_(1.0)
     y, _ = layer(torch.ones(T, B, C))
     y.sum().backward()
     assert y.isfinite().all()
