@@ -449,11 +449,15 @@ def _show(state: StateBlock, items: Iterable[_Item]) -> None:
                 _inside(state, *item.body)
             continue
         state.push("dl_open", "dl", 1).attrs = {"class": "fields"}
-        for item in group:
-            _term(state, item)
-            state.push("dd_open", "dd", 1)
-            _inside(state, *item.body)
-            state.push("dd_close", "dd", -1)
+        described = groupby(group, lambda i: len(i.body) > 2 or any(_filled(state, *i.body)))
+        for has_body, terms in described:
+            for number, item in enumerate(found := [*terms], 1):
+                _term(state, item)
+                # Names alone stand below each other; HTML wants a description after the last.
+                if has_body or number == len(found):
+                    state.push("dd_open", "dd", 1)
+                    _inside(state, *item.body)
+                    state.push("dd_close", "dd", -1)
         state.push("dl_close", "dl", -1)
 
 

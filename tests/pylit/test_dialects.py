@@ -234,6 +234,13 @@ def test_a_fault_has_its_line(text: str, line: int) -> None:
     assert "![](" in found.source_line
 
 
+def test_names_without_a_description_share_one() -> None:
+    html = render("See Also\n--------\na\nb\nc : It.\nd\n", docstrings="numpy").html
+    assert html.count("<dt>") == 4
+    assert html.count("<dd></dd>") == 2, "one for a and b, one for d"
+    assert html.index(">b<") < html.index("<dd></dd>") < html.index(">c<") < html.index("It.")
+
+
 def test_faults_are_errors_where_the_settings_name_the_dialect() -> None:
     for setting, severity in [("auto", Severity.WARNING), ("numpy", Severity.ERROR)]:
         report = Report()
