@@ -143,6 +143,84 @@ def positions():
     )
 
 
+#: A line that ends, and the beginning of the next one.
+LINES = "What must the king do now? must he submit?\nThe king shall do"
+
+
+@torch.no_grad()
+def clock():
+    """The gates and the state of a cell of the LSTM that knows what is left of a line."""
+    model, vocabulary = _trained("lstm")
+    first, cell = model.lstm.cells
+    below = above = h = c = torch.zeros(1, model.config.d_hidden)
+    rows = []
+    for x in _embedded(model, vocabulary, LINES):
+        below, above = first(x, below, above)
+        sums = cell.hidden_lin(h) + cell.input_lin(below)
+        h, c = cell(below, h, c)
+        gates = torch.sigmoid(sums.view(4, -1)[:2, 56]).tolist()
+        rows.append([*gates, c[0, 56].item() / 2])
+    return Figure(
+        [
+            _strips(
+                rows[-18:],
+                "layer 2, cell 57",
+                ["input gate", "forget gate", "half the state"],
+                LINES[-18:],
+            )
+        ],
+        "A cell along the beginning of a line. The forget gate closes at the line break. The input "
+        "gate is open at the first two letters, and nearly closed from then on. The cell state "
+        "hardly changes within a word, and falls at each space.",
+        live="lstm_gates",
+    )
+
+
+@torch.no_grad()
+def line():
+    """The gates and the state of a cell of the GRU that knows what is left of a line."""
+    model, vocabulary = _trained("gru")
+    first, cell = model.gru.cells
+    below = h = torch.zeros(1, model.config.d_hidden)
+    rows = []
+    for x in _embedded(model, vocabulary, LINES):
+        below = first(x, below)
+        sums = cell.input_lin(below) + cell.hidden_lin(h)
+        h = cell(below, h)
+        gates = torch.sigmoid(sums.view(3, -1)[:2, 99]).tolist()
+        rows.append([*gates, h[0, 99].item()])
+    return Figure(
+        [
+            _strips(
+                rows[-27:-9],
+                "layer 2, cell 100",
+                ["reset gate", "update gate", "state"],
+                LINES[-27:-9],
+            )
+        ],
+        "A cell at the end of a line and the beginning of the next one. Its state has nearly "
+        "faded. At the line break and the letter after it the update gate is closed, and the state "
+        "becomes 1. From then on the gate is open, and the state stays.",
+        live="gru_gates",
+    )
+
+
+def _embedded(model, vocabulary, said):
+    """The embeddings of a text, `[T, 1, C]`."""
+    return model.embedding(torch.tensor([[vocabulary.index(letter)] for letter in said]))
+
+
+def _strips(rows, title, names, letters):
+    """What some letters gave, a row for each name."""
+    return heat_map(
+        [list(row) for row in zip(*rows, strict=True)],
+        title=title,
+        rows=names,
+        columns=[letter.replace("\n", "↵").replace(" ", "␣") for letter in letters],
+        most=1.0,
+    )
+
+
 def _trained(name):
     run = load_run(RESULTS / name)
     return run.model(), run.vocabulary.texts

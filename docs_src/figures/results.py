@@ -27,6 +27,7 @@ NAMES = {
     "feedback": "feedback",
     "elman": "Elman",
     "lstm": "LSTM",
+    "gru": "GRU",
     "linear_attention": "linear attention",
     "delta_net": "Gated DeltaNet",
 }

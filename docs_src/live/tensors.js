@@ -59,6 +59,7 @@ live.row = (matrix, i) => {
 };
 live.add = (x, y) => x.map((value, i) => value + y[i]);
 live.relu = (x) => x.map((value) => Math.max(0, value));
+live.sigmoid = (value) => 1 / (1 + Math.exp(-value));
 
 live.softmax = (x) => {
   const largest = x.reduce((a, b) => Math.max(a, b), -Infinity);
@@ -73,6 +74,21 @@ live.layer_norm = (x, weight, bias) => {
   for (const value of x) variance += (value - mean) ** 2 / x.length;
   const scale = 1 / Math.sqrt(variance + 1e-5);
   return x.map((value, i) => (value - mean) * scale * weight[i] + bias[i]);
+};
+
+// Embedding, recurrent layers, linear output. `cell(x, before, model, l, change)` is a step of layer
+// l and returns its next state, whose `h` is shown; a state has the vectors `names`. The function
+// that is returned reads a token. `change` may change gates, see the cells.
+live.recurrent = (cell, names) => (model, token, state, change = () => {}) => {
+  const { d_hidden, n_layers } = model.config, { w } = model;
+  const begin = () => Object.fromEntries(names.map((name) => [name, new Float32Array(d_hidden)]));
+  let x = live.row(w["embedding.weight"], token);
+  const after = (state ?? Array.from({ length: n_layers }, begin)).map((before, l) => {
+    const layer = cell(x, before, model, l, change);
+    x = layer.h;
+    return layer;
+  });
+  return { logits: live.linear(x, w["output.weight"], w["output.bias"]), state: after };
 };
 
 // `submodule(w, "layers.0.")` has the tensors whose names begin like that, under the rest of them.

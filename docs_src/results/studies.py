@@ -325,6 +325,7 @@ STUDIES: dict[str, Study] = {
             "feedback": _shipped("feedback", 2400, 35.0),
             "elman": _shipped("elman", 2000, 60.0),
             "lstm": _shipped("lstm", 2000, 40.0),
+            "gru": _shipped("gru", 2000, 40.0),
             "delta_net": _shipped("delta_net", 3000, 170.0),
         },
         seeds=(1,),

@@ -215,6 +215,16 @@ has C features, a layer N cells. There are L layers, and V tokens in the vocabul
 | $z_t$ | `logits` | `[T, B, V]` | logits of the next token |
 
 </details>
+
+## Try it
+
+The network that wrote the lines above runs in this page. One of its cells has learned
+to count characters, as ours counts brackets, and another one knows how much of a line
+is left. Watch their gates while they read what you type, and force a forget gate open
+to see what the network needs it for.
+
+![A cell that is filled at the beginning of a line, and then keeps its state within each
+word.](figure:live.clock)
 """
 
 from dataclasses import dataclass

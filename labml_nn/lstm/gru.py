@@ -95,6 +95,17 @@ through open update gates as it does through open forget gates. But a GRU cannot
 as an LSTM does. Its new state always lies between the old one and the candidate, so it
 never leaves the range from −1 to 1. An LSTM only adds, and its cell state may be 7.
 
+Where no count is needed, that hardly matters. Two layers of 128 cells, trained on
+Shakespeare with the updates, the learning rate and the seed of the [LSTM of that
+size](__init__.py#training), write like this:
+
+> Your pity has not I have did all. KING RICHARD III: My lord? CLARENCE: O where the
+> degreeds of my days with the lesst, Were your struck'd between anishrow it done: Good
+> time, you make death thine on
+
+Their loss is 1.57 nats per character, on the part of the text that was held back, with
+23 % fewer parameters. The LSTM reaches 1.65.
+
 <details><summary>Symbols, their code and shapes</summary>
 
 In the shapes, T is the number of steps and B that of sequences side by side. An input
@@ -115,6 +126,15 @@ has C features, a layer N cells, and there are L layers.
 | | `logits` | `[T, B, V]` | logits of the next token |
 
 </details>
+
+## Try it
+
+The network that wrote the lines above runs in this page. Watch the gates of its cells
+while they read what you type. One cell keeps its state over fifty characters, another
+one hardly at all.
+
+![A cell that has let go of its state at the end of a line, and is filled again for the
+next one.](figure:live.line)
 """
 
 from dataclasses import dataclass

@@ -145,6 +145,117 @@ def test_positions_of_the_transformer(monkeypatch):
     assert model.loss(tokens[:-1], tokens[1:]) == pytest.approx(3.66, abs=0.006)
 
 
+SUBMIT = KING + " must he submit?\nThe king shall do it: must he be deposed?\n\n"
+SUBMIT += "ROMEO:\nBut, soft! what light through yonder window breaks?"
+
+
+@torch.no_grad()
+def lstm_cell(unit, forced=None):
+    """Of a cell of layer 2: its gates i, f, o and state c, `[T, 4]`; and the logits, `[T, V]`."""
+    model, vocabulary = rounded_model("lstm")
+    first, second = model.lstm.cells
+    below = above = h = c = torch.zeros(1, model.config.d_hidden)
+    rows, logits = [], []
+    for x in model.embedding(tokens_of(SUBMIT, vocabulary)):
+        below, above = first(x, below, above)
+        i, f, g, o = (second.hidden_lin(h) + second.input_lin(below)).chunk(4, dim=-1)
+        i, f, o = torch.sigmoid(i), torch.sigmoid(f), torch.sigmoid(o)
+        if forced is not None:
+            f[0, unit] = forced
+        c = f * c + i * torch.tanh(g)
+        h = o * torch.tanh(c)
+        rows.append(torch.stack([i, f, o, c])[:, 0, unit])
+        logits.append(model.output(h)[0])
+    return torch.stack(rows), torch.stack(logits)
+
+
+def test_the_cell_that_knows_what_is_left_of_a_line():
+    rows, logits = lstm_cell(56)
+    model, vocabulary = rounded_model("lstm")
+    torch.testing.assert_close(logits, model(tokens_of(SUBMIT, vocabulary))[0][:, 0])
+    first = SUBMIT.index("The king")
+    line = range(first + 2, SUBMIT.index("\n\n"))
+    i, f, _, c = rows.T
+    assert c[first + 1] == pytest.approx(1.90, abs=0.005) and i[[first, first + 1]].min() > 0.9
+    assert i[list(line)].max() < 0.11
+    within = [t for t in line if SUBMIT[t].isalpha()]
+    spaces = [t for t in line if SUBMIT[t] == " "]
+    assert f[within].mean() == pytest.approx(0.98, abs=0.005)
+    assert (f[spaces] < f[within].mean()).all() and f[spaces].mean() < 0.86
+
+
+def test_the_cell_ends_the_lines():
+    _, vocabulary = rounded_model("lstm")
+    at = SUBMIT.index("?")
+    for forced, share in ((None, 0.77), (1.0, 0.22)):
+        logits = lstm_cell(56, forced)[1][at]
+        assert logits.softmax(-1)[vocabulary.texts.index("\n")] == pytest.approx(share, abs=0.005)
+
+
+def test_the_cell_that_counts_and_is_not_heard():
+    rows, logits = lstm_cell(85)
+    at = SUBMIT.index("deposed") + len("deposed")
+    assert rows[at - 1, 3] == pytest.approx(26.8, abs=0.05) and SUBMIT[at + 1] == "\n"
+    assert rows[at + 1, 1] == pytest.approx(0.02, abs=0.005)
+    _, vocabulary = rounded_model("lstm")
+    targets = tokens_of(SUBMIT, vocabulary)[1:, 0]
+    for found in (logits, lstm_cell(85, 0.0)[1]):
+        loss = torch.nn.functional.cross_entropy(found[:-1], targets)
+        assert loss == pytest.approx(1.41, abs=0.005)
+
+
+@torch.no_grad()
+def gru_cell(unit, forced=None):
+    """Of a cell of layer 2: its gates r, z and state h, `[T, 3]`; and the logits, `[T, V]`."""
+    model, vocabulary = rounded_model("gru")
+    first, second = model.gru.cells
+    below = h = torch.zeros(1, model.config.d_hidden)
+    rows, logits = [], []
+    for x in model.embedding(tokens_of(SUBMIT, vocabulary)):
+        below = first(x, below)
+        x_r, x_z, x_g = second.input_lin(below).chunk(3, dim=-1)
+        h_r, h_z, h_g = second.hidden_lin(h).chunk(3, dim=-1)
+        r, z = torch.sigmoid(x_r + h_r), torch.sigmoid(x_z + h_z)
+        if forced is not None:
+            z[0, unit] = forced
+        h = z * h + (1 - z) * torch.tanh(x_g + r * h_g)
+        rows.append(torch.stack([r, z, h])[:, 0, unit])
+        logits.append(model.output(h)[0])
+    return torch.stack(rows), torch.stack(logits)
+
+
+def test_the_gru_cell_that_keeps():
+    rows, logits = gru_cell(26)
+    model, vocabulary = rounded_model("gru")
+    torch.testing.assert_close(logits, model(tokens_of(SUBMIT, vocabulary))[0][:, 0])
+    colon = SUBMIT.index("ROMEO") + len("ROMEO")
+    assert rows[colon, 2] == pytest.approx(-0.71, abs=0.005)
+    assert rows[colon + 1 :, 1].min() > 0.965
+    assert len(rows) - 1 - colon == 52 and rows[-1, 2] == pytest.approx(-0.64, abs=0.005)
+
+
+def test_the_gru_cell_that_knows_what_is_left_of_a_line():
+    rows, logits = gru_cell(99)
+    _, vocabulary = rounded_model("gru")
+    first = SUBMIT.index("The king")
+    assert rows[[first - 1, first], 1].max() < 0.1
+    assert rows[first, 2] == pytest.approx(1.0, abs=0.005)
+    line = rows[first : SUBMIT.index("\n\n"), 2]
+    assert (line.diff() < 0.005).all() and line[-1] < -0.4
+    at, line_break = SUBMIT.index("it:") + 2, vocabulary.texts.index("\n")
+    for found, share in ((logits, 0.11), (gru_cell(99, 0.0)[1], 0.64)):
+        assert found[at].softmax(-1)[line_break] == pytest.approx(share, abs=0.005)
+
+
+def test_the_gru_cell_that_marks_names():
+    _, z, h = gru_cell(29)[0].T
+    second = SUBMIT.index("\n\n")
+    names = torch.tensor([t < 15 or second + 1 < t < second + 7 for t in range(len(SUBMIT))])
+    assert z.mean() == pytest.approx(0.09, abs=0.005)
+    assert h[names].mean() == pytest.approx(-0.60, abs=0.005)
+    assert h[~names].mean() == pytest.approx(0.99, abs=0.005)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_weights_and_losses_are_those_of_the_trained_models(name):
     script = (HERE / "weights" / f"{name}.js").read_text(encoding="utf-8")

@@ -1,11 +1,16 @@
 """The GRU beside PyTorch's, its chunks, padding and errors, and the numbers of its page."""
 
+import json
+import re
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
 
 from labml_nn.lstm.gru import GRU, GRUCell
 
+ROOT = Path(__file__).parents[3]
 T, B, C, N, L = 7, 3, 5, 4, 2
 PARAMETERS = {
     "input_lin.weight": "weight_ih",
@@ -131,3 +136,17 @@ def test_a_line_by_hand():
             h = cell(x, h)
             states.append(round(h.item(), 2))
     assert states == [-1, -1, 1, 1, -1, -1, 1, -1]
+
+
+def test_what_the_trained_model_wrote_and_its_loss():
+    ours, lstm = (
+        json.loads((ROOT / f"docs_src/results/{name}/result.json").read_text(encoding="utf-8"))
+        for name in ("gru", "lstm")
+    )
+    page = (ROOT / "labml_nn/lstm/gru.py").read_text(encoding="utf-8")
+    quoted = " ".join(re.findall(r"(?m)^> (.*)$", page)).split()
+    assert len(quoted) > 20
+    assert " ".join(quoted) in " ".join(ours["samples"][0]["text"].split())
+    losses = [f"{one['result']['validation_loss']:.2f}" for one in (ours, lstm)]
+    assert losses == ["1.57", "1.65"] and ours["run"]["training"] == lstm["run"]["training"]
+    assert round(100 * (1 - ours["parameters"] / lstm["parameters"])) == 23

@@ -1,0 +1,133 @@
+// Gates and states of the cells of an LSTM or a GRU along a text, and what a forced gate changes.
+"use strict";
+// `rows` are what is shown of a cell: name, key in the state of a layer, whether it is a gate. The
+// last one is the state.
+// `known` are cells with a meaning: name, layer, cell. `held` is the gate that can be forced.
+live.gates = (panel, { name, rows, known, held, example, examples, observations, about }) => {
+  const { el, slices, visible, slider, select, group, pair } = live;
+  const model = live.models[name], { step } = live[name], { n_layers, d_hidden } = model.config;
+  const state = rows.at(-1), forces = [["as computed"], ["always closed, 0", 0], ["always open, 1", 1]];
+  let [, layer, unit] = known[0];
+  let tokens = [], seen = [], read = [], plain = [], at = 0, forced = 0, run = 0;
+
+  const change = (l, gate, values) => {
+    if (forced && gate === held.key && l === layer) values[unit] = forces[forced][1];
+  };
+  const step_with = (token, state) => step(model, token, state, change);
+  const compute = async () => {
+    const own = ++run, stale = () => own !== run, ids = tokens;
+    writer.stop();
+    const found = await slices(live.reading(ids, step_with), stale);
+    if (stale()) return;
+    const before = forced ? await slices(live.reading(ids, (token, state) => step(model, token, state)), stale) : found;
+    if (stale()) return;
+    [seen, read, plain] = [ids, found, before];
+    at = Math.min(at, ids.length - 1);
+    place.input.max = ids.length;
+    show();
+    panel.dataset.ready = own;
+  };
+
+  // A column for each character: its letter, and a bar for each gate and for the state. Lines are
+  // those of the text, in pieces that fit.
+  const strips = el("div", { className: "gates", role: "img" });
+  strips.setAttribute("aria-label", "Gates and state of the cell at each character; choose one with “Character”, and read its numbers below");
+  const range = el("p", { className: "small" });
+  strips.onpointerover = strips.onpointerdown = ({ target }) => {
+    const column = target.closest("[data-at]");
+    if (column) point(+column.dataset.at);
+  };
+  const value = (t, key) => read[t].state[layer][key][unit];
+  const said = (number, digits = 2) => number.toFixed(digits).replace("-", "−");
+  const draw = () => {
+    const spans = rows.map(({ key, gate }) => {
+      const all = gate ? [0, 1] : read.map((_, t) => value(t, key));
+      return [Math.min(0, ...all), Math.max(0, ...all)];
+    });
+    const bar = (number, [low, high]) => {
+      const share = (one) => `${(100 * (one - low)) / (high - low || 1)}%`;
+      const element = el("i", { className: number < 0 ? "minus" : "" });
+      element.style.setProperty("--from", share(Math.min(0, number)));
+      element.style.setProperty("--to", share(Math.max(0, number)));
+      return element;
+    };
+    const lines = [], names = ["", ...rows.map(({ label }) => label)];
+    let ended = true;
+    read.forEach((_, t) => {
+      if (ended || lines.at(-1).children.length > fits())
+        lines.push(el("div", {}, el("div", { className: "names" }, ...names.map((label) => el("span", {}, label)))));
+      const letter = model.characters[seen[t]];
+      lines.at(-1).append(el("div", { "data-at": t }, el("b", {}, visible(letter)), ...rows.map(({ key }, k) => bar(value(t, key), spans[k]))));
+      ended = letter === "\n";
+    });
+    strips.replaceChildren(...lines);
+    drawn = fits();
+    range.textContent = `The bar of the ${state.said} reaches from ${spans.at(-1).map((end) => said(end, 1)).join(" to ")}.`;
+  };
+  // Characters beside the names of the rows.
+  const fits = () => Math.max(8, Math.floor((strips.clientWidth - 60) / 12));
+  let drawn = 0;
+  new ResizeObserver(() => { if (fits() !== drawn) show() }).observe(strips);
+
+  const sentence = el("output", {});
+  const place = slider("Character", { min: 1, max: 1, value: 1 }, (t) => point(t - 1));
+  const point = (t) => {
+    at = t;
+    place.set(t + 1);
+    strips.querySelector(".at")?.classList.remove("at");
+    strips.querySelector(`[data-at="${t}"]`).classList.add("at");
+    const numbers = rows.filter(({ gate }) => gate).map(({ label, key }) => `${label.toLowerCase()} gate ${said(value(t, key))}`);
+    const before = t ? value(t - 1, state.key) : 0;
+    sentence.value = `“${visible(model.characters[seen[t]])}” at ${t + 1}: ${numbers.join(", ")}. The ${state.said} was ${said(before)} and is ${said(value(t, state.key))}.`;
+    const shares = live.softmax(read[t].logits);
+    after.textContent = `Next character after “${visible(model.characters[seen[t]])}”`;
+    next.set(shares, forced ? live.softmax(plain[t].logits) : shares);
+  };
+  const after = el("p", { className: "small" });
+  const next = live.likeliest(model);
+  const cost = el("output", {});
+
+  const choose = (l, u) => { [layer, unit] = [l, u]; if (forced) compute(); else show() };
+  const cells = select("Cell", [...known.map(([said]) => said), "another one"], (i) => { if (known[i]) choose(known[i][1], known[i][2]) });
+  const layers = select("Layer", Array.from({ length: n_layers }, (_, l) => `${l + 1}`), (l) => choose(l, unit));
+  const units = slider("Number", { min: 1, max: d_hidden, value: 1 }, (u) => choose(layer, u - 1));
+  const force = select(`${held.label} gate`, forces.map(([said]) => said), (i) => { forced = i; compute() });
+  const show = () => {
+    if (!read.length) return;
+    const which = known.findIndex(([, l, u]) => l === layer && u === unit);
+    cells.input.selectedIndex = which < 0 ? known.length : which;
+    layers.input.selectedIndex = layer;
+    units.set(unit + 1);
+    force.input.selectedIndex = forced;
+    draw();
+    point(at);
+    const loss = live.loss_of(seen, read);
+    cost.value = `The text costs ${loss.toFixed(2)} nats per character`
+      + (forced ? `, and ${live.loss_of(seen, plain).toFixed(2)} with the gate as computed.` : ".");
+  };
+
+  const field = live.text_field(model, { label: "Text, up to 170 characters", most: 170, value: example, examples: [example, ...examples] },
+    (ids) => { tokens = ids; at = ids.length - 1; compute() });
+  const writer = live.writer(model, {
+    begin: () => {
+      let result;
+      for (const token of tokens) result = step_with(token, result?.state);
+      return result;
+    },
+    step: step_with,
+  });
+  // An observation: a cell, the character to look at, and a forced gate.
+  const demonstrate = ([l, u], position, force = 0) => () => {
+    [layer, unit, forced] = [l, u, force];
+    field.set(example);
+    at = position;
+  };
+  panel.append(
+    live.about(model),
+    field,
+    group("Three observations", live.observations(observations.map(([said, ...shown]) => [said, demonstrate(...shown)]))),
+    group("Gates and state of a cell", el("p", {}, about), cells, layers, units, force, strips, range, place, sentence),
+    pair(group("Next character", after, next, cost), group("Write on", el("p", { className: "small" }, "With the gate as it is set above."), writer)),
+  );
+  field.read();
+};
