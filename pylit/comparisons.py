@@ -30,6 +30,7 @@ _FORM = "package.module, or package.module(Same, Old=New)"
 _REQUEST = re.compile(r"\s*+([^\s(),]++)\s*+(?:\(([^()]*)\))?+\s*+,?+")
 _COMMENT, _STRING = (re.compile(f'<span class="{kind}">.*?</span>') for kind in ("hc", "hs"))
 _PIECE = re.compile(r"<[^>]*>|[^<]+")
+_NAME = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 #: What notes leave behind: their places in an outline, figures, and symbols that light up.
 _HEADING = re.compile(r"<h[1-6]\b[^>]*>(.*?)</h[1-6]>", re.DOTALL)
@@ -109,6 +110,18 @@ def _ratio(old: tuple[str, ...], new: tuple[str, ...]) -> float:
     return 2 * (Counter(old) & Counter(new)).total() / (len(old) + len(new)) if old + new else 1.0
 
 
+def _likeness(old: Code, other: str, new: Code, name: str) -> float:
+    """How alike two definitions are: at least `_ALIKE` if they may belong together.
+
+    Of several, the one counts more whose name has words in common: `LSTMCell` and `GRUCell`.
+    """
+    if ("class" in _words(old[other])) != ("class" in _words(new[name])):
+        return 0
+    ratio = _ratio(_words(_whole(old, other)), _words(_whole(new, name)))
+    words = (tuple(word.lower() for word in _NAME.findall(one)) for one in (other, name))
+    return ratio + _ratio(*words) if ratio >= _ALIKE else 0
+
+
 def paired(old: Code, new: Code, chosen: Mapping[str, str]) -> list[tuple[str, str]]:
     """The definitions in the order of the new module, each with its partner or ``""``; what only
     the old one has follows its siblings, and ``("", "")`` is what is in no definition.
@@ -124,7 +137,7 @@ def paired(old: Code, new: Code, chosen: Mapping[str, str]) -> list[tuple[str, s
             if name not in found and same in old and same not in found.values():
                 found[name] = same
         ratios = [
-            (_ratio(_words(_whole(old, other)), _words(_whole(new, name))), name, other)
+            (_likeness(old, other, new, name), name, other)
             for name in names
             for other in old
             if name not in found and other not in found.values()
@@ -245,9 +258,9 @@ class Comparison:
     def __init__(self, old: Draft, new: Draft, chosen: Mapping[str, str]) -> None:
         self.drafts, self.chosen = (old, new), chosen
         self.url = compare_url(old.name, new.name)
-        # Short titles, without what stands in parentheses or behind a colon; within one module
-        # the names of two definitions.
-        titles = [re.split(r" \(|: ", draft.title, maxsplit=1)[0] for draft in self.drafts]
+        # Short titles, up to a parenthesis, a colon or an "and"; within one module the names of
+        # two definitions.
+        titles = [re.split(r" \(|: | and ", d.title, maxsplit=1)[0] for d in self.drafts]
         if old is new:
             titles = next([before, after] for after, before in chosen.items() if after != before)
         self.titles, self.title = titles, "{} and {} compared".format(*titles)

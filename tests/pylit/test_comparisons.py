@@ -142,6 +142,13 @@ def test_definitions_belong_together_by_choice_then_name_then_likeness():
     assert paired(old, new, {"Net.step": "Twin"}) == [("Twin", "Net.step")]
 
 
+def test_of_definitions_that_are_alike_names_decide_and_a_class_is_no_function():
+    old = code(a_table="def f x + y", a_loop="def f x + y", Cache="class f x + y")
+    new = code(b_loop="def f x + y", b_new="def f x + y", b_other="def f x + y")
+    found = [("a_loop", "b_loop"), ("a_table", "b_new"), ("", "b_other"), ("Cache", ""), ("", "")]
+    assert paired(old, new, {"": ""}) == found
+
+
 def test_what_is_inside_a_definition_without_a_partner_is_not_shown_again():
     old = code(Gone="class Gone", Gone__step="y = 1")
     new = code(New="def a b c", New__step="x = 2")
