@@ -63,6 +63,32 @@ def units():
 
 
 @torch.no_grad()
+def deltas():
+    """How much a head of a Gated DeltaNet keeps and writes, along a line."""
+    model, vocabulary = _trained("delta_net")
+    said = "What must the king"
+    mixer = model.layers[0].mixer
+    tokens = torch.tensor([vocabulary.index(letter) for letter in said])[:, None]
+    x = model.layers[0].norm_mixer(model.embedding(tokens))
+    duration = torch.nn.functional.softplus(mixer.alpha(x) + mixer.dt_bias)
+    kept = (-mixer.A_log.exp() * duration).exp()[:, 0, 0]
+    written = torch.sigmoid(mixer.beta(x))[:, 0, 3]
+    panel = heat_map(
+        [kept.tolist(), written.tolist()],
+        title="layer 1",
+        rows=["α, head 1", "β, head 4"],
+        columns=[letter.replace(" ", "␣") for letter in said],
+        most=1.0,
+    )
+    return Figure(
+        [panel],
+        "Two numbers of layer 1 along a line. At each space head 1 keeps hardly anything of its "
+        "memory, and head 4 writes hardly anything. In words both are larger.",
+        live="deltas",
+    )
+
+
+@torch.no_grad()
 def memory():
     """The head of the Feedback Transformer that keeps the line break in view."""
     model, vocabulary = _trained("feedback")

@@ -120,6 +120,12 @@ Their loss is 1.64 nats per character, on the part of the text that was held bac
 [LSTM](../lstm/__init__.py#training) reaches 1.65 with twice as many parameters. A text
 of characters hardly asks for a good memory. [Other tasks](../experiments/memory.py) do.
 
+What do its heads keep? Look at the numbers of two heads in the first layer. One has
+learned to turn the page at each space, and the other does not write spaces:
+
+![What a trained model keeps and writes along a line: α and β of two heads, by
+character.](figure:live.deltas)
+
 **What it gains, and what it costs.** The memory has the same size after ten tokens and
 after ten thousand, as in linear attention, and now it can be corrected. The price is
 the product $k_t S'_t$. A token must know what the memory answers before it can write,

@@ -8,6 +8,7 @@ import torch
 import labml_nn
 from docs_src.live.export import HERE, NAMES, read_run, round_model, rounded_model
 from labml_nn.attention_maps import attention_maps
+from labml_nn.recurrent import delta_net
 from labml_nn.transformers import modern
 
 KING = "KING RICHARD II:\nWhat must the king do now?"
@@ -90,6 +91,44 @@ def test_a_changed_character_is_forgotten():
     )
     difference = (before - after).norm(dim=1) / before.norm(dim=1)
     assert difference[17] > 1 and difference[24] < 0.05
+
+
+@torch.no_grad()
+def test_a_gated_delta_net_forgets_words_and_writes_letters(monkeypatch):
+    model, vocabulary = rounded_model("delta_net")
+    tokens, given = tokens_of(SPEECHES, vocabulary), []
+
+    def loss(rule):
+        monkeypatch.setattr(delta_net, "delta_rule_chunks", rule)
+        return model.loss(tokens[:-1], tokens[1:])
+
+    def recorded(*inputs):
+        given.append(inputs)
+        return delta_net.delta_rule_loop(*inputs)
+
+    def never_forget(q, k, v, beta, log_alpha, memory):
+        return delta_net.delta_rule_loop(q, k, v, beta, 0 * log_alpha, memory)
+
+    def write_values(q, k, v, beta, log_alpha, memory):
+        found = []
+        for t in range(len(q)):
+            memory = log_alpha[t].exp()[..., None, None] * memory
+            memory = memory + k[t][..., None] * (beta[t][..., None] * v[t])[..., None, :]
+            found.append(torch.einsum("bhd,bhde->bhe", q[t], memory))
+        return torch.stack(found), memory
+
+    assert loss(recorded) == pytest.approx(1.29, abs=0.005)
+    assert loss(never_forget) == pytest.approx(2.02, abs=0.006)
+    assert loss(write_values) == pytest.approx(1.34, abs=0.006)
+    monkeypatch.setattr(delta_net, "delta_rule_chunks", recorded)
+    model(tokens)
+    *_, beta, log_alpha, _ = given[-2]  # of the first layer
+    spaces = torch.tensor([letter in " \n" for letter in SPEECHES])
+    kept, written = log_alpha[:, 0, 0].exp(), beta[:, 0, 3]
+    assert kept[spaces].mean() == pytest.approx(0.001, abs=0.0005)
+    assert kept[~spaces].mean() == pytest.approx(0.86, abs=0.005)
+    assert written[spaces].mean() == pytest.approx(0.06, abs=0.005)
+    assert written[~spaces].mean() == pytest.approx(0.58, abs=0.005)
 
 
 @torch.no_grad()

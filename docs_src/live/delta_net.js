@@ -1,0 +1,80 @@
+// Gated DeltaNet: `labml_nn/recurrent/delta_net.py`.
+"use strict";
+{
+  const { linear, relu, add, row, submodule } = live;
+
+  const rms_norm = (x, weight, epsilon) => {
+    const square = x.reduce((sum, value) => sum + value * value, 0) / x.length;
+    return x.map((value, i) => value / Math.sqrt(square + epsilon) * weight[i]);
+  };
+  const sigmoid = (x) => 1 / (1 + Math.exp(-x));
+  const silu = (x) => x.map((value) => value * sigmoid(value));
+  const unit = (x) => {
+    const length = Math.max(1e-12, Math.hypot(...x));
+    return x.map((value) => value / length);
+  };
+  const softplus = (x) => (x > 20 ? x : Math.log1p(Math.exp(x)));
+
+  // One step of the rule in one head, whose memory has a row for each feature of a key. `subtract`
+  // is 0 for linear attention, which writes values.
+  const rule = (q, k, v, beta, alpha, memory, subtract) => {
+    const width = v.length, read = (key) => {
+      const found = new Float32Array(width);
+      key.forEach((share, d) => { for (let e = 0; e < width; e++) found[e] += share * faded[d * width + e] });
+      return found;
+    };
+    let faded = memory.map((value) => alpha * value);
+    const answer = read(k);
+    const error = v.map((value, e) => value - subtract * answer[e]);
+    faded = faded.map((value, i) => value + beta * k[Math.floor(i / width)] * error[i % width]);
+    return { k, v, beta, alpha, answer, error, memory: faded, found: read(q) };
+  };
+
+  const mixer = (x, w, heads, { recent, memories }, { forget, subtract }) => {
+    const parts = ["query", "key", "value"].map((name) => linear(x, w[`${name}.weight`]));
+    const [HD, , HE] = parts.map((part) => part.length);
+    const projected = new Float32Array(2 * HD + HE);
+    parts.forEach((part, i) => projected.set(part, i * HD));
+
+    // The convolution: the weight of the token itself comes last.
+    const window = [...recent, projected], kernel = w["conv.weight"], width = window.length;
+    const mixed = silu(projected.map((_, f) => window.reduce((sum, vector, j) => sum + kernel[f * width + j] * vector[f], 0)));
+    const of = (start, size, h) => mixed.slice(start + h * size / heads, start + (h + 1) * size / heads);
+
+    const rates = linear(x, w["beta.weight"]), durations = linear(x, w["alpha.weight"]);
+    const steps = memories.map((memory, h) => {
+      const alpha = Math.exp(-Math.exp(w.A_log[h]) * softplus(durations[h] + w.dt_bias[h]));
+      return rule(unit(of(0, HD, h)), unit(of(HD, HD, h)), of(2 * HD, HE, h), sigmoid(rates[h]), forget ? alpha : 1, memory, subtract);
+    });
+    const gate = silu(linear(x, w["gate.weight"])), y = new Float32Array(HE), size = HE / heads;
+    steps.forEach(({ found }, h) => y.set(rms_norm(found, w["norm.weight"], 1e-5), h * size));
+    return [linear(y.map((value, i) => value * gate[i]), w["output.weight"]), { recent: window.slice(1), memories: steps.map(({ memory }) => memory), steps }];
+  };
+
+  // The state has for each layer the last inputs of the convolution, and the memories of the heads;
+  // `steps` is what the heads read and wrote. `forget` and `subtract` switch off both ideas.
+  const step = (model, token, state, { forget = true, subtract = 1 } = {}) => {
+    const { d_model, heads, n_layers, conv } = model.config, { w } = model, d = d_model / heads;
+    state ??= Array.from({ length: n_layers }, () => ({
+      recent: Array.from({ length: conv - 1 }, () => new Float32Array(3 * d_model)),
+      memories: Array.from({ length: heads }, () => new Float32Array(d * d)),
+    }));
+    model.layers ??= state.map((_, l) => {
+      const of = submodule(w, `layers.${l}.`);
+      return { of, mixing: submodule(of, "mixer.") };
+    });
+    const tiny = 2 ** -23;
+    let x = row(w["embedding.weight"], token);
+    const after = state.map((before, l) => {
+      const { of, mixing } = model.layers[l];
+      const [mixed, next] = mixer(rms_norm(x, of["norm_mixer.weight"], tiny), mixing, heads, before, { forget, subtract });
+      x = add(x, mixed);
+      const hidden = relu(linear(rms_norm(x, of["norm_ff.weight"], tiny), of["feed_forward.layer1.weight"], of["feed_forward.layer1.bias"]));
+      x = add(x, linear(hidden, of["feed_forward.layer2.weight"], of["feed_forward.layer2.bias"]));
+      return next;
+    });
+    return { logits: linear(rms_norm(x, w["norm.weight"], tiny), w["output.weight"]), state: after };
+  };
+
+  live.delta_net = { step };
+}
