@@ -305,7 +305,8 @@ class Comparison:
         written = list(dict.fromkeys(filter(None, names)))
         codes = [f"<code>{escape(name)}</code>" for name in names]
         links = [self._link(*one) for one in zip("ab", names, codes, strict=True) if one[1]]
-        shown = codes[bool(names[1])] if written else "<span>Module level</span>"
+        last = escape("".join(written[-1:]).rpartition(".")[2])
+        shown = f"<code>{last}</code>" if written else "<span>Module level</span>"
         why = "" if names[1] else f"Only in {self.titles[0]}" if written else "Imports, constants"
         if all(hunk.how.startswith("same") for hunk in parts):
             why = "The same in both"
