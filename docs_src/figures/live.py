@@ -224,8 +224,8 @@ def line():
                 LINES[-27:-9],
             )
         ],
-        "A cell at the end of a line and the beginning of the next one. Its state has nearly "
-        "faded. At the line break and the letter after it the update gate is closed, and the state "
+        "A cell at the end of a line and the beginning of the next one. Its state has fallen below "
+        "0. At the line break and the letter after it the update gate is closed, and the state "
         "becomes 1. From then on the gate is open, and the state stays.",
         live="gru_gates",
     )

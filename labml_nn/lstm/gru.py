@@ -133,8 +133,8 @@ The network that wrote the lines above runs in this page. Watch the gates of its
 while they read what you type. One cell keeps its state over fifty characters, another
 one hardly at all.
 
-![A cell that has let go of its state at the end of a line, and is filled again for the
-next one.](figure:live.line)
+![A cell whose state falls along a line, and is set to 1 again for the next
+one.](figure:live.line)
 """
 
 from dataclasses import dataclass
