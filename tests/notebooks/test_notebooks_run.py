@@ -4,7 +4,6 @@ The settings are smaller than `tiny`: a few updates on a few thousand characters
 """
 
 import ast
-import math
 import re
 from pathlib import Path
 
@@ -116,17 +115,6 @@ def test_it_runs_by_itself_and_trains_the_model_that_stands_in_it(name: str):
         assert "gradcheck: True" in said
         (worst,) = re.findall(r"relative difference (\S+)", said)
         assert float(worst) < 1e-3
-
-
-def test_an_edit_in_a_cell_changes_what_is_trained():
-    """A model with constant logits keeps the loss of the uniform distribution to the end."""
-    made = small("elman")
-    (model,) = [one for one in made.cells if "class LanguageModel" in one.source]
-    code = model.source
-    model.source = code.replace("self.output(states)", "0 * self.output(states)")
-    assert model.source != code
-    _, said = run(made)
-    assert f"validation loss {math.log(len(set(SPEECHES))):.3f}" in said
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import killed_worker
@@ -175,28 +177,44 @@ def test_files_that_are_missing_or_damaged(tmp_path):
             load_run(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["feedback", "elman", "encoder_decoder"])
-def test_kill_at_random_moments(name, tmp_path):
-    """`kill -9` wherever it happens; the run that is resumed ends bit for bit as the other."""
-    words = [sys.executable, str(Path(killed_worker.__file__)), name]
+@pytest.fixture(scope="module")
+def begin():
+    """Begins a training in a process; returns its identifier and how one learns how it ended."""
     paths = os.pathsep.join([str(ROOT), str(ROOT / "tests/labml_nn")])
+    command = [sys.executable, str(Path(killed_worker.__file__))]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
     environment = {**os.environ, "PYTHONPATH": paths}
-    subprocess.run([*words, str(tmp_path / "straight")], env=environment, check=True, timeout=120)
+    with ThreadPoolExecutor(1) as reader, subprocess.Popen(command, env=environment, **pipes) as at:
+
+        def begin(name, folder):
+            at.stdin.write(f"{name}\t{folder}\n")
+            child = int(at.stdout.readline())
+            return child, reader.submit(lambda: int(at.stdout.readline()))
+
+        yield begin
+        at.stdin.close()
+
+
+@pytest.mark.parametrize("name", ["feedback", "elman", "encoder_decoder"])
+def test_kill_at_random_moments(name, tmp_path, begin):
+    """`kill -9` wherever it happens; the run that is resumed ends bit for bit as the other."""
+    assert begin(name, tmp_path / "straight")[1].result(timeout=300) == 0
     draw, kills = random.Random(name), 0
     checkpoint = tmp_path / "run" / "checkpoint.pt"
     for _ in range(60):
-        child = subprocess.Popen([*words, str(tmp_path / "run")], env=environment)
+        child, ended = begin(name, tmp_path / "run")
         wanted, seen = draw.randrange(1, 4), set()
-        while child.poll() is None:
+        while not ended.done():
             if checkpoint.exists():
                 seen.add(checkpoint.stat().st_mtime_ns)
             if len(seen) > wanted and kills < 2:
                 time.sleep(draw.random() / 50)
-                child.kill()
+                with suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
                 kills += 1
                 break
             time.sleep(0.002)
-        if child.wait() == 0:
+        if ended.result(timeout=300) == 0:
             break
     assert kills > 0
     ends = [torch.load(tmp_path / each / "checkpoint.pt") for each in ("straight", "run")]
