@@ -7,12 +7,12 @@ summary: >
 paper: https://arxiv.org/abs/2006.16236
 ---
 
-*Ann has 3 apples and 1 pear. Ben has 2 apples and 4 pears.* And Ann? To answer, you
-look up *Ann*. [Attention](../transformers/mha.py) does the same. It stores a key and a
-value for each token that it has read, compares a query with all the keys, and collects
-the values of those that match. Nothing is lost. But the list grows with every token,
-and each new token is compared with the whole list. After ten thousand tokens it holds
-ten thousand keys and ten thousand values.
+*Ann has 3 apples and 1 pear. Ben has 2 apples and 4 pears.* What does Ann have? To
+answer, you look up *Ann*. [Attention](../transformers/mha.py) does the same. It stores
+a key and a value for each token that it has read, compares a query with all the keys,
+and collects the values of those that match. Nothing is lost. But the list grows with
+every token, and each new token is compared with the whole list. After ten thousand
+tokens it holds ten thousand keys and ten thousand values.
 
 Can we look something up without such a list? An [LSTM](../lstm/__init__.py) has a state
 of fixed size. But its cells are counters, and you cannot ask them for Ann. Let us build
@@ -28,8 +28,8 @@ Ben. Their **values** are what they have, apples and pears. Now write both into 
 | Ann | 3 | 1 |
 | Ben | 2 | 4 |
 
-This table is the whole memory, a matrix $S$ of 2 × 2 numbers. How did we write it? We
-began with zeros, and added a matrix for each of the two. What a pair adds is the
+This table is the whole memory, a matrix $S$ of 2 × 2 numbers. How did we **write** it?
+We began with zeros, and added a matrix for each of the two. What a pair adds is the
 **outer product** of its key and its value: each number of the key times each number of
 the value.
 
@@ -39,8 +39,8 @@ $$S = \begin{pmatrix} 1 \\ 0 \end{pmatrix} \begin{pmatrix} 3 & 1 \end{pmatrix}
     + \begin{pmatrix} 0 & 0 \\ 2 & 4 \end{pmatrix}
     = \begin{pmatrix} 3 & 1 \\ 2 & 4 \end{pmatrix}$$
 
-To **read**, multiply a query by the matrix. The query (1, 0) asks for Ann, and $1 \cdot
-(3, 1) + 0 \cdot (2, 4) = (3, 1)$. That is exactly what she has.
+To **read**, multiply a query by the matrix. The query (1, 0) asks for Ann, and
+$1 \cdot (3, 1) + 0 \cdot (2, 4) = (3, 1)$. That is exactly what she has.
 
 **A third pair.** Cleo has 5 apples and no pears. There is no third row for her. But a
 key need not select a row. Any direction will do, so let her key be (0.6, 0.8), which
@@ -59,10 +59,10 @@ Now ask for all three:
 | Cleo | (0.6, 0.8) | (8.4, 3.8) | (5, 0) |
 
 All three answers are wrong. Ann has 3 apples too many. Where do they come from? The dot
-product of her query with the key of Cleo is $1 \cdot 0.6 + 0 \cdot 0.8 = 0.6$, and $0.6
-\cdot (5, 0) = (3, 0)$. So the memory returns *all* values, and each of them counts as
-much as its key agrees with the query. Try it for Cleo: $1 \cdot (5, 0) + 0.6 \cdot (3,
-1) + 0.8 \cdot (2, 4) = (8.4, 3.8)$.
+product of her query with the key of Cleo is $1 \cdot 0.6 + 0 \cdot 0.8 = 0.6$, and
+$0.6 \cdot (5, 0) = (3, 0)$. So the memory returns *all* values, and each of them counts
+as much as its key agrees with the query. Try it for Cleo:
+$1 \cdot (5, 0) + 0.6 \cdot (3, 1) + 0.8 \cdot (2, 4) = (8.4, 3.8)$.
 
 Ann and Ben did not disturb each other, because their keys are **orthogonal**. They
 stand at a right angle, and their dot product is 0. This is what limits the memory. In a
@@ -72,20 +72,23 @@ pairs apart. With more than that, it begins to mix them up.
 
 ## This is attention
 
-We have just found what a read returns. Call the keys $k_s$, the values $v_s$, and the
-query $q$. Each sum runs over all pairs that were written:
+We have just found what a read returns. Let us write it down for any number of pairs.
+Call their keys $k_s$, their values $v_s$, and the query $q$. All of them are rows, and
+$k_s^\top$ is a key as a column. Each sum runs over all pairs that were written:
 
 $$q \, S \;=\; q \sum_s k_s^\top v_s \;=\; \sum_s (q \cdot k_s) \, v_s$$
 
-Look at the right side. Compare the query with each key by a dot product, and add up the
-values with these weights. This is attention. Only the softmax is missing. And the left
-side needs no list of keys and values, because the matrix $S$ is all that it needs. We
-have moved a pair of brackets, and the list has become a matrix of fixed size. With a
-softmax this is impossible. $\exp(q \cdot k_s)$ cannot be taken apart into something
-that we know when the pair is written, and something that we know when it is read.
+Look at the right side first. It compares the query with each key by a dot product, and
+adds up the values with these weights. This is attention. Only the softmax is missing.
+Now look at the left side. It needs no list of keys and values, because the matrix $S$
+is all that it needs. We have only moved a pair of brackets, from
+$(q \, k_s^\top) \, v_s$ to $q \, (k_s^\top v_s)$, and the list has become a matrix of
+fixed size. With a softmax this is impossible. $\exp(q \cdot k_s)$ cannot be taken apart
+into something that we know when the pair is written, and something that we know when it
+is read.
 
-So there are two ways to compute the same. One is a table of all queries and keys, as in
-attention. The other is a loop, which writes a pair and reads for each token $t$:
+So we can compute the same in two ways. One is a table of all queries and keys, as in
+attention. The other is a loop. For each token $t$ it writes a pair, and then it reads:
 
 $$S_t = S_{t-1} + k_t^\top v_t, \qquad y_t = q_t \, S_t$$
 
@@ -109,16 +112,16 @@ torch.testing.assert_close(q @ memory, (q @ k.T) @ v)
 
 **Why "fast weights"?** $y = q \, S$ is also what a linear layer computes, whose weights
 are $S$. The weights of a layer change slowly, in training. But these change while the
-network reads, with every token. A network that writes the weights of another one is
-thirty years old ([@schmidhuber1992learning]), and linear attention is one
-([@schlag2021linear]).
+network reads, with every token. The idea of a network that writes the weights of
+another one is more than thirty years old ([@schmidhuber1992learning]), and linear
+attention is one ([@schlag2021linear]).
 
 ## The average
 
-Why does attention have a softmax at all? It turns the scores into weights that are
-positive and sum to one. So what attention returns is an average of values, which is as
-large as a value, however long the text is. Our sums grow with every pair. Cleo got 8.4
-apples, more than anybody has.
+If we get along without a softmax, why does attention have one? It turns the scores into
+weights that are positive and sum to one. So what attention returns is an average of
+values, which is as large as a value, however long the text is. Our sums grow with every
+pair. Cleo got 8.4 apples, more than anybody has.
 
 **Divide by the sum of the weights.** For Ann the weights are 1, 0 and 0.6, so we divide
 (6, 1) by 1.6 and get (3.75, 0.625). This lies between what she has and what Cleo has.
@@ -139,10 +142,10 @@ y_t &= \frac{\phi(q_t) \, S_t}{\phi(q_t) \cdot z_t}
 \end{align}
 
 Can positive keys be orthogonal? Nearly. Where one of them is large, the other must be
-close to 0, and $\phi$ makes that of negative numbers. For example, $\phi(5, -5) = (6,
-0.007)$ and $\phi(-5, 5) = (0.007, 6)$. The product of each with itself is 36, and with
-the other one 0.08. With these keys Ann gets (2.998, 1.007), which is nearly right. The
-network can learn such keys.
+close to 0, and $\phi$ makes that of negative numbers. For example,
+$\phi(5, -5) = (6, 0.007)$ and $\phi(-5, 5) = (0.007, 6)$. The product of each with
+itself is 36, and with the other one 0.08. With these keys Ann gets (2.998, 1.007),
+which is nearly right. The network can learn such keys.
 
 ## Which key belongs to which value?
 
@@ -158,9 +161,9 @@ is right for the query, because when *Ann* is asked, *Ann* is the current token.
 
 ## What it gains, and what it costs
 
-A new token costs the same after ten tokens and after ten thousand. One head writes $d_k
-\cdot d_v$ numbers and reads as many, and the state stays as large as it is. A whole
-text costs $T$ times that, and not $T^2$. In training, nothing has to wait: with
+A new token costs the same after ten tokens and after ten thousand. One head writes
+$d_k \cdot d_v$ numbers and reads as many, and the state stays as large as it is. A
+whole text costs $T$ times that, and not $T^2$. In training, nothing has to wait: with
 [chunks](#linear_attention_chunks), most of the work is a few products of matrices.
 
 The price is a memory that has room for $d_k$ pairs in each head, while attention has
@@ -546,10 +549,11 @@ class LinearAttentionLanguageModel(RecurrentLanguageModel):
 # and with a memory that is not empty.
 #
 # **When is which the cheapest?** A head computes $d_k d_v$ products for a write and as
-# many for a read. So the loop takes $2 T d_k d_v$ of them, and the table $T^2 (d_k +
-# d_v)$. Up to about $T = d_k$ the table is cheaper. With chunks of $c$ tokens there are
-# $T c \, (d_k + d_v) + 2 T d_k d_v$. But products are not all. In the loop each step
-# waits for the one before, and starts several small operations for very few numbers.
+# many for a read. So the loop takes $2 T d_k d_v$ of them, and the table
+# $T^2 (d_k + d_v)$. Up to about $T = d_k$ the table is cheaper. With chunks of $c$
+# tokens there are $T c \, (d_k + d_v) + 2 T d_k d_v$. But products are not all. In the
+# loop each step waits for the one before, and starts several small operations for very
+# few numbers.
 #
 # ![Which pairs of a query and a key meet directly, and which by way of the
 # memory.](figure:linear_attention.forms)
