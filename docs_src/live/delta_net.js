@@ -1,13 +1,12 @@
 // Gated DeltaNet: `labml_nn/recurrent/delta_net.py`.
 "use strict";
 {
-  const { linear, relu, add, row, submodule } = live;
+  const { linear, relu, sigmoid, add, row, submodule } = live;
 
   const rms_norm = (x, weight, epsilon) => {
     const square = x.reduce((sum, value) => sum + value * value, 0) / x.length;
     return x.map((value, i) => value / Math.sqrt(square + epsilon) * weight[i]);
   };
-  const sigmoid = (x) => 1 / (1 + Math.exp(-x));
   const silu = (x) => x.map((value) => value * sigmoid(value));
   const unit = (x) => {
     const length = Math.max(1e-12, Math.hypot(...x));
