@@ -6,6 +6,7 @@ summary: >
   a key, and writes the error. With a gate it also forgets.
 paper: https://arxiv.org/abs/2406.06484
 notebook: notebooks/delta_net.ipynb
+compare: labml_nn.recurrent.linear_attention
 ---
 
 *Ann has 3 apples and 1 pear. Ben has 2 apples and 4 pears. Ann eats two apples, so she
@@ -17,16 +18,17 @@ The memory of [linear attention](linear_attention.py) cannot do this. It is a ma
 $S$. Each token writes a pair into it, a **key** (whom it is about) and a **value**
 (what is to be remembered). To write means to add the outer product of both: each number
 of the key, times the value, is added to one row. To read, multiply a key by the matrix.
-Let the key of Ann be (1, 0), and that of Ben (0, 1). Then Ann has the first row of the
-memory and Ben the second, and the three sentences leave
+(A key with which we only read is called a **query**.) Let the key of Ann be (1, 0), and
+that of Ben (0, 1). Then Ann has the first row of the memory and Ben the second, and the
+three sentences leave
 
 $$S = \begin{pmatrix} 3 & 1 \\ 0 & 0 \end{pmatrix}
     + \begin{pmatrix} 0 & 0 \\ 2 & 4 \end{pmatrix}
     + \begin{pmatrix} 1 & 1 \\ 0 & 0 \end{pmatrix}
     = \begin{pmatrix} 4 & 2 \\ 2 & 4 \end{pmatrix}$$
 
-Ask for Ann, and you get 4 apples and 2 pears. That is the old value plus the new one.
-Adding never removes anything.
+Ask for Ann, and you get 4 apples and 2 pears. That is the old value plus the new one,
+and their average, (2, 1), is as wrong. Adding never removes anything.
 
 **Read first, then write the difference.** Before the third sentence the memory answers
 (3, 1) to Ann's key. It should answer (1, 1). The difference is (−2, 0): two apples too
@@ -104,7 +106,9 @@ y_t &= q_t S_t
 \end{align}
 
 With $\alpha_t = 1$ this is DeltaNet. So there are two ways to lose something. $\beta$
-replaces what stands under *one* key, and $\alpha$ fades *all* of it.
+replaces what stands under *one* key, and $\alpha$ fades *all* of it. A layer has a few
+such memories side by side, its **heads**, each with keys, values, $\alpha$ and $\beta$
+of its own.
 
 ![A layer. Each token computes a key, a value, a query, and two numbers, α and β. The
 memory fades, and what it answers to the key is subtracted from the
@@ -235,8 +239,9 @@ def delta_rule_loop(
         # **Write** the error, under the same key. For Ann it is (−2, 0). Why is the
         # answer exactly (1, 1) from now on? The key has length 1, so it finds exactly
         # once what was just written under it: $(3, 1) + 1 \cdot (-2, 0)$.
-        error = beta_t[..., None] * (v_t - answer)
-        memory = memory + k_t[..., :, None] * error[..., None, :]
+        error = v_t - answer
+        written = beta_t[..., None] * error
+        memory = memory + k_t[..., :, None] * written[..., None, :]
 
         # **Answer** the query. It may be similar to any key so far, this one included.
         found.append((q_t[..., None, :] @ memory)[..., 0, :])
@@ -256,10 +261,10 @@ def delta_rule_chunk(
 
     The loop is slow, because each step is small and waits for the one before. What does
     it wait for? For the error, and so for the memory, and so for the *errors* before.
-    But not for the memory itself. Let us write $u_1$ to $u_4$ for the four errors of
-    our table. The fourth key, that of Cleo, has the dot product 0.6 with the key of
-    Ann, and 0.8 with that of Ben. So Cleo finds 0.6 times what was written for Ann, and
-    0.8 times what was written for Ben:
+    But not for the memory itself. Let us write $u_1$ to $u_4$ for what was written, the
+    four errors of our table. The fourth key, that of Cleo, has the dot product 0.6 with
+    the key of Ann, and 0.8 with that of Ben. So Cleo finds 0.6 times what was written
+    for Ann, and 0.8 times what was written for Ben:
 
     $$u_4 = v_4 - 0.6 \, u_1 - 0.8 \, u_2 - 0.6 \, u_3$$
 
@@ -306,20 +311,20 @@ def delta_rule_chunk(
     # The right side: values, minus what the keys find in the memory before this chunk.
     right = beta * (v - gamma * (k @ memory))
 
-    # This line replaces the loop. Here are all errors,
+    # This line replaces the loop. It finds all that is written,
     # $u_t = \beta_t \big( v_t - \gamma_t \, k_t S_0
     #     - \sum_{s<t} \frac{\gamma_t}{\gamma_s} (k_t \cdot k_s) \, u_s \big)$.
-    error = torch.linalg.solve_triangular(
+    written = torch.linalg.solve_triangular(
         overlaps, right, upper=False, unitriangular=True
     )
 
     # Once the errors are known, the rest is linear attention with errors in place of
     # values. A query finds what was in the memory before, and the errors up to now.
-    found = gamma * (q @ memory) + (fading * (q @ k.mT)) @ error
+    found = gamma * (q @ memory) + (fading * (q @ k.mT)) @ written
 
     # The last row of `fading` says how much of each error is left at the end.
     left = fading[..., -1:, :].mT
-    memory = gamma[..., -1:, :] * memory + (left * k).mT @ error
+    memory = gamma[..., -1:, :] * memory + (left * k).mT @ written
     return found.permute(2, 0, 1, 3), memory
 
 

@@ -21,6 +21,7 @@ from pylit.shapes.trace import read_traces
 
 ROOT = Path(__file__).parents[2]
 LESSONS = {
+    "delta_net": "recurrent/delta_net.py",
     "elman": "recurrent/elman/__init__.py",
     "feedback": "transformers/feedback/__init__.py",
     "lstm": "lstm/__init__.py",
@@ -227,6 +228,22 @@ def test_stops_of_the_lstm_that_counts():
     assert kept == pytest.approx([1, 2, 2, 0], abs=0.01)
     assert end["returns.0"].flatten().tolist() == pytest.approx(
         [0, 0.76, 0.76, 0.96, 0.96, 0.76, 0], abs=0.01
+    )
+
+
+def test_stops_of_the_memory_that_is_corrected():
+    error, row, last, overlaps, written = (stop("delta_net", n) for n in range(5))
+    assert error["error"].flatten().tolist() == pytest.approx([-2, 0], abs=0.05)
+    assert row["memory"].flatten().tolist() == pytest.approx([1, 1, 2, 4], abs=0.05)
+    assert last["memory"].flatten().tolist() == pytest.approx([2.68, -1.28, 4.24, 0.96], abs=0.05)
+    assert overlaps["overlaps"][0, 0].tril(-1)[3].tolist() == pytest.approx(
+        [0.6, 0.8, 0.6, 0], abs=0.01
+    )
+    torch.testing.assert_close(
+        written["written"][0, 0],
+        torch.tensor([[3, 1], [2, 4], [-2, 0], [2.8, -3.8]]).double(),
+        rtol=0,
+        atol=0.05,
     )
 
 
