@@ -18,6 +18,7 @@ LESSONS = {
     "labml_nn/lstm/__init__.py",
     "labml_nn/lstm/gru.py",
     "labml_nn/recurrent/linear_attention.py",
+    "labml_nn/recurrent/mamba2.py",
     "labml_nn/recurrent/elman/__init__.py",
     *(f"labml_nn/transformers/{name}.py" for name in ("mha", "positional_encoding", "models")),
     "labml_nn/transformers/feedback/__init__.py",

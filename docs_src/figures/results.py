@@ -30,6 +30,7 @@ NAMES = {
     "gru": "GRU",
     "linear_attention": "linear attention",
     "delta_net": "Gated DeltaNet",
+    "mamba2": "Mamba-2",
 }
 #: Whose loss is that of a text that goes on, so that they can be ranked.
 TEXT = ("autoregressive", "feedback", "elman")

@@ -327,6 +327,7 @@ STUDIES: dict[str, Study] = {
             "lstm": _shipped("lstm", 2000, 40.0),
             "gru": _shipped("gru", 2000, 40.0),
             "delta_net": _shipped("delta_net", 3000, 170.0),
+            "mamba2": _shipped("mamba2", 2000, 60.0),
         },
         seeds=(1,),
         ships=True,

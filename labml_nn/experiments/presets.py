@@ -701,7 +701,9 @@ MAMBA2 = Experiment(
     model="mamba2",
     task="text",
     presets={
-        "tiny": Preset(transformer(64, 4, 2, 0.0), adamw(750, 32, 64, 6e-3, 50)),
+        "tiny": Preset(
+            transformer(64, 4, 2, 0.0, d_ff=192), adamw(750, 32, 64, 6e-3, 50)
+        ),
         "cpu": Preset(transformer(128, 4, 2, 0.1), adamw(1500, 32, 64, 3e-3, 100)),
         "colab": Preset(
             transformer(256, 8, 4, 0.2), adamw(2500, 64, 256, 1e-3, 100, **HALF)

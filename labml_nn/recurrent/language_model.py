@@ -20,7 +20,7 @@ we write that down once, on this page, and leave a hole. What fills the hole is 
 |:--|:--|
 | [`linear_attention`](linear_attention.py) | a sum of all pairs of keys and values |
 | [`delta_net`](delta_net.py) | a sum in which new values replace old ones |
-| `mamba2` | a sum that fades, as fast as the input says |
+| [`mamba2`](mamba2.py) | a sum that fades, as fast as the input says |
 
 **What does a mixer promise?** It takes vectors `[T, B, C]` and returns vectors of the
 same shape, and it looks only back. It also takes a state and returns the next one. The

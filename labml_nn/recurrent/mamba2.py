@@ -7,8 +7,218 @@ summary: >
 paper: https://arxiv.org/abs/2405.21060
 ---
 
-The memory of [linear attention](linear_attention.py) never lets anything go. That of
-Mamba-2 fades, and each token decides how fast.
+*Your train leaves from platform 7. Er, well, so … sorry, from platform 9. Er …* Where
+do you go? To platform 9. You kept the 7 in mind while somebody said *er*, and when the
+9 came, you let the 7 go. The words themselves told you how long to remember.
+
+The memory of [linear attention](linear_attention.py) cannot do this. It adds whatever
+it reads and never lets anything go, so in the end it has heard 7, *er* and 9. Can we
+build a memory that fades, and that lets each word decide how fast?
+
+## A bucket with a hole
+
+Let us begin with a single number, $h$. Think of it as the water in a bucket. Each word
+opens a tap for a moment, and so much water runs in as the word has to say: 7 for the 7,
+9 for the 9, and 1 for a word such as *er*. At the same time water runs out through a
+hole in the bottom. The more there is, the faster it runs out.
+
+How much is left when the tap has been open for a time $\Delta$? A leaking bucket
+empties by the same *share* in each second, so what was there before is multiplied by a
+power of $e$. And what runs in is about the time multiplied by the strength of the tap,
+$x$:
+
+$$h \leftarrow e^{\Delta A} \, h + \Delta \, x$$
+
+The number $A$ is negative. It says how large the hole is, and we choose −3. (Some of
+the new water also runs out while the tap is open. We leave that out, as the paper
+does.)
+
+Suppose that each word takes the same time. With $\Delta = 1$ a step keeps $e^{-3} =
+0.05$ of the water. With $\Delta = 0.1$ it keeps $e^{-0.3} = 0.74$:
+
+| heard | 7 | er | well | so | 9 | er |
+|:--|--:|--:|--:|--:|--:|--:|
+| $\Delta = 1$ for all | 7.00 | 1.35 | 1.07 | 1.05 | 9.05 | 1.45 |
+| $\Delta = 0.1$ for all | 0.70 | 0.62 | 0.56 | 0.51 | 1.28 | 1.05 |
+
+Neither will do. In the first row a single *er* washes the 7 away. In the second row the
+memory fades slowly, but it also hears badly. When the 9 arrives, more than a quarter of
+the water is still from before.
+
+**Let each word say how long it takes.** A number shall take $\Delta = 1$, and all other
+words $\Delta = 0.001$:
+
+| heard | 7 | er | well | so | 9 | er |
+|:--|--:|--:|--:|--:|--:|--:|
+| $\Delta$ | 1 | 0.001 | 0.001 | 0.001 | 1 | 0.001 |
+| kept, $e^{\Delta A}$ | 0.05 | 1.00 | 1.00 | 1.00 | 0.05 | 1.00 |
+| $h$ | 7.00 | 6.98 | 6.96 | 6.94 | 9.35 | 9.32 |
+
+Now the 7 stays as long as nothing important is said, and then the 9 takes its place. A
+single number, $\Delta$, did both. For a word with a large $\Delta$ much time passes:
+the old runs out, and the new has time to run in. For a word with a small $\Delta$
+hardly any time passes, and nothing happens. This is the idea of Mamba ([@gu2023mamba]):
+**the model computes $\Delta$ from the word**. Because the memory now selects what it
+keeps, it is called *selective*.
+
+## A line by hand
+
+One number cannot hold much. So we take the memory of linear attention, a matrix into
+which pairs of a key and a value are written, and let it leak. A key is a vector that
+says where to write, and a **query** says where to read:
+
+*Ann has 3 apples and 1 pear. **Then a night passes.** Ben has 2 apples and 4 pears.*
+
+The key of Ann is (1, 0), so she has the first row of the matrix, and that of Ben is
+(0, 1). We choose a small hole, $A = -0.1$. The night writes nothing, but it takes long:
+
+| read | key | value | $\Delta$ | kept | first row | second row |
+|:--|:-:|:-:|--:|--:|:-:|:-:|
+| Ann … | (1, 0) | (3, 1) | 1 | 0.90 | (3, 1) | (0, 0) |
+| a night | (1, 1) | (0, 0) | 30 | 0.05 | (0.15, 0.05) | (0, 0) |
+| Ben … | (0, 1) | (2, 4) | 1 | 0.90 | (0.14, 0.05) | (2, 4) |
+
+Each matrix is the one above it, multiplied by what is kept, plus the **outer product**
+of key and value: each number of the key times each number of the value, and all of it
+times $\Delta$. To read, multiply the query by the matrix. The query for Ann is her key,
+(1, 0), and it finds the first row. In the morning next to nothing is known about Ann.
+
+**In one formula.** $k_t$, $v_t$ and $q_t$ are key, value and query of step $t$:
+
+$$h_t = e^{\Delta_t A} \, h_{t-1} + \Delta_t \, k_t \, v_t^\top, \qquad
+  y_t = h_t^\top q_t$$
+
+Keys, values and queries are vectors, $\Delta_t$ and $A$ are single numbers. A layer has
+several such memories side by side, its **heads**. Each has its own $A$, so that some
+forget fast and others slowly.
+
+## The same from a table
+
+What does step 3 find for Ann? Follow the formula back, and you see a sum over all that
+was written. Each value counts as much as its key agrees with the query, *and* as much
+as the steps since then have left of it:
+
+$$y_t = \sum_{s \le t} \;
+  \underbrace{e^{(\Delta_{s+1} + \dots + \Delta_t) A}}_{\text{what is left},\; L_{ts}}
+  \; (q_t \cdot k_s) \; \Delta_s v_s$$
+
+Write what is left as a table. A row stands for a step that reads, and a column for a
+step that wrote. Three steps make three rows:
+
+$$L = \begin{pmatrix} 1 & 0 & 0 \\ 0.05 & 1 & 0 \\ 0.045 & 0.90 & 1 \end{pmatrix}
+  \qquad
+  L \odot Q K^\top = \begin{pmatrix} 1 & 0 & 0 \\ 0.05 & 1 & 0 \\ 0.045 & 0.90 & 0
+  \end{pmatrix}$$
+
+On the diagonal is a 1: what a step writes, it can read at once. Above it are zeros,
+because nobody reads what is not yet written. Below the diagonal we multiply. Between
+Ann and Ben came the night and Ben's own step, so 0.05 · 0.90 = 0.045 of her is left.
+The second table also has the agreement of queries and keys, if each step asks for Ann.
+($\odot$ multiplies two tables number by number.) Now multiply its last row by the three
+values: 0.045 · (3, 1) + 0.90 · (0, 0) + 0 · (2, 4) = (0.14, 0.05). That is what the
+loop had found.
+
+Here is $L$ for the words at the station. The 9 closes a chapter: whoever reads after it
+finds hardly anything of what was written before.
+
+![What is left of each word that was written, at each word that
+reads.](figure:mamba2.decays)
+
+The table of products $Q K^\top$ is known from [attention](../transformers/mha.py). So
+the same model is a recurrent network, *and* attention whose softmax is replaced by a
+mask $L$ of decays. The paper calls this **state-space duality**
+([@dao2024transformers], §5). It is of great use. The loop has to wait for each step,
+but its work grows only with the length. The table waits for nothing, but a text of $T$
+tokens has $T^2$ products. We can have both: cut the text into **chunks** of 32 tokens,
+compute a table inside each of them, and hand the matrix $h$ from one chunk to the next.
+
+## Training
+
+Will a network find such a $\Delta$ by itself? Let us try it. The tokens are the digits
+1 to 9, and 0 for *er*. At each step the model shall say which digit it has heard last.
+Nothing tells it that 0 is unimportant.
+
+```python
+import torch
+from torch import nn
+from torch.nn import functional as F
+from labml_nn.recurrent.mamba2 import Mamba2
+
+torch.manual_seed(1)
+
+class Model(nn.Module):
+    def __init__(self, n_vocab, d_model):
+        super().__init__()
+        self.embedding = nn.Embedding(n_vocab, d_model)
+        self.mamba = Mamba2(d_model, heads=1, d_k=4, conv=1)
+        self.output = nn.Linear(d_model, n_vocab)
+
+    def forward(self, tokens):
+        y, _ = self.mamba(self.embedding(tokens))
+        return self.output(y)
+
+def batch(T, B):
+    tokens = torch.randint(1, 10, (T, B)) * (torch.rand(T, B) < 0.15)
+    steps = torch.arange(T)[:, None]
+    last = steps.where(tokens > 0, 0).cummax(0).values  # where the last digit stands
+    return tokens, tokens.gather(0, last)
+
+model = Model(10, d_model=8)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for _ in range(200):
+    tokens, targets = batch(T=48, B=32)
+    loss = F.cross_entropy(model(tokens).flatten(0, 1), targets.flatten())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+with torch.no_grad():
+    tokens, targets = batch(T=1000, B=8)
+    right = (model(tokens).argmax(-1) == targets).float().mean()
+    sums = model.mamba.in_proj(model.embedding.weight)[:, -1]  # the last row is for Δ
+    delta = F.softplus(sums + model.mamba.dt_bias)
+print(f"{right:.1%}, er: {delta[0]:.3f}, digits: {delta[1:].min():.2f} or more")
+assert right > 0.99 and delta[1:].min() > 10 * delta[0]
+```
+
+After 200 updates all answers are right, even in texts that are twenty times longer than
+those of the training. And look at $\Delta$: it is 0.006 for *er*, and at least 0.12 for
+a digit. The network has found by itself what we had chosen by hand.
+
+**What it gains, and what it costs.** The memory has a fixed size, and a new token costs
+the same after ten words or ten thousand. In training, nearly all of the work is
+products of matrices, which computers do best. But the decay is blind. When Ben is
+written, *all* rows of a head fade a little, also that of Ann, which had nothing to do
+with it. [DeltaNet](delta_net.py) replaces one row and leaves the others alone. And
+since a decay lies between 0 and 1, it can never change a sign. So a layer cannot flip a
+bit at each 1 that it reads, as [the parity of bits](../experiments/memory.py) would
+need ([exercise 4](#exercises)).
+
+**Where you meet it.** Today's models put such layers beside attention. Nemotron-H-8B
+has 4 layers of attention, and 24 of these ([@blakeman2025nemotron]). Falcon-H1 has both
+side by side in every layer ([@zuo2025falcon]). A few layers with attention can look up
+a single word from long ago, and all the others cost the same for each new token.
+
+<details><summary>Symbols, their code and shapes</summary>
+
+The paper has other letters. On this page, as on all others, B is the batch and C the
+width of the model.
+
+| Symbol | Code | Shape | Paper | Meaning |
+|:--|:--|:--|:--|:--|
+| $q_t$ | `q` | `[T, B, H, D]` | $C_t$ | query, where to read |
+| $k_t$ | `k` | `[T, B, H, D]` | $B_t$ | key, where to write |
+| $v_t$ | `v` | `[T, B, H, Dv]` | $x_t$ | value, what to write |
+| $\Delta_t$ | `delta` | `[T, B, H]` | $\Delta_t$ | how long the step takes |
+| $A$ | `A_log` | `[H]` | $A$ | how fast a head leaks; the code has $\log(-A)$ |
+| $\Delta_t A$ | `log_decay` | `[T, B, H]` | $\log a_t$ | log of what a step keeps |
+| $L$ | `decay` | `[T, T, B, H]` | $L$ | what is left of each step at each other |
+| $h_t$ | `h` | `[B, H, D, Dv]` | $h_t^\top$ | state: a matrix for each head |
+| $D$ | `D` | `[H]` | $D$ | skip: how much of a value passes the state |
+| | `gate` | `[T, B, H*Dv]` | $z_t$ | gate, what is shown |
+| $y_t$ | `y` | `[T, B, H, Dv]` | $y_t$ | what was found |
+
+</details>
 """
 
 import math
@@ -126,10 +336,10 @@ def ssd_chunks(
 
     Both at once. Inside a chunk of 32 tokens a table is cheap, because it is small.
     What lies before the chunk is in $h$. So the work grows with $T$ and not with $T^2$,
-    and only one step in 32 has to wait.
+    and only one step in 32 has to wait ([@dao2024transformers, §6]).
 
     The paper computes the tables of all chunks at the same time, and then hands the
-    matrices on. On a large GPU this is faster .
+    matrices on. On a large GPU this is faster ([exercise 3](#exercises)).
     """
     found = []
     for t in range(0, len(q), chunk):
@@ -159,8 +369,13 @@ class Mamba2(nn.Module):
     skip around it, and a gate behind it. Here they are in one drawing, and each of them
     has its reason at its line below.
 
+    ![The mixer. One projection computes gate, value, key, query and Δ. Value, key and
+    query pass the convolution. The memory leaks as Δ says. Its output and a share D of
+    the value are added, multiplied by the gate, normalised and
+    projected.](figure:mamba2.mixer)
+
     The parameters have the names of those in the `transformers` package. So its weights
-    can be copied as they are.
+    [can be copied](#exercises) as they are.
     """
 
     def __init__(
@@ -261,7 +476,7 @@ class Mamba2(nn.Module):
 
         # **$A$: how fast does this head leak?** The model learns this number, but it
         # does not depend on the input. It need not, because it only ever occurs in the
-        # product with $\Delta$.
+        # product with $\Delta$ ([@gu2023mamba, §3.5.2]).
         log_decay = -self.A_log.exp() * delta
 
         # A single token, as in generation, is one step of the loop. A longer text takes
@@ -333,3 +548,223 @@ class Mamba2LanguageModel(RecurrentLanguageModel):
             groups=sizes.groups,
             conv=sizes.conv,
         )
+
+
+# ## From Mamba to Mamba-2
+#
+# What is a *state space*? Engineers describe a thing that changes, such as a spring or
+# a bucket, by its state $h$, by what pushes it, $x$, and by what one sees of it, $y$:
+# $h' = A h + B x$ and $y = C h + D x$. There $A$ is a matrix. The letters of the paper
+# come from here.
+#
+# **S4** ([@gu2021efficiently]) made layers of this, for long signals such as sound.
+# Neither $\Delta$ nor $B$ nor $C$ depended on the input. So each step did the same, and
+# the whole layer was one very long convolution. But such a layer cannot select.
+#
+# **Mamba** ([@gu2023mamba]) let the input compute $\Delta$, $B$ and $C$. Each feature
+# of a value had its own $\Delta$, and each number of a state its own $A$. Then decays
+# differ inside a matrix, and no table $L$ serves for all of it. The loop remained, and
+# needed a special program for GPUs, a *parallel scan*.
+#
+# **Mamba-2** ([@dao2024transformers]) has a single $A$ and a single $\Delta$ for a
+# whole head. That is less, and it makes the table possible. With products of matrices
+# in place of a scan, the paper could afford states of 128 rows. Mamba had 16 of them.
+#
+# In the language of the paper, $L$ is a *1-semiseparable* matrix: below the diagonal,
+# each number is a product of consecutive factors. The lower left corner of such a
+# matrix has rank 1. That is why a single matrix $h$ between two chunks is enough to say
+# all about it.
+
+# ## Cost
+#
+# A mixer has about $6 C^2 + 2 C d_k$ parameters, where attention has $4 C^2$, because
+# its values are twice as wide. A state has $H d_k d_v$ numbers, whatever was read. A
+# step of the loop costs $2 H d_k d_v$ multiplications. In chunks of $c$ tokens a step
+# also costs $H c (d_k + d_v)$ for the table, and the products are large.
+#
+# How long does that take? One layer with $C = 128$, $H = 4$ and $d_k = d_v = 64$, for
+# one sequence, forward and backward, in milliseconds of one CPU core:
+#
+# | $T$ | loop | table | chunks | [attention](../transformers/mha.py) |
+# |--:|--:|--:|--:|--:|
+# | 256 | 58 | 18 | 15 | 5 |
+# | 1,024 | 359 | 229 | 65 | 32 |
+# | 4,096 | 1,498 | | 442 | 335 |
+#
+# The loop takes as many steps as there are tokens, and the backward pass stores a
+# matrix for each. Attention still wins here, because its layer is smaller and its
+# kernel is one call. But from 1,024 to 4,096 tokens its time grows to ten times as
+# much, and that of the chunks to seven times. Without a backward pass, 4,096 tokens
+# take 68 ms in chunks, and 106 ms with attention.
+
+# ## Common mistakes
+#
+# * **Nothing is remembered**: look at $e^{\Delta A}$ of the new layer. If `dt_bias`
+#   begins at 0, $\Delta$ is 0.7, and a head with $A = -8$ keeps 0.4 % in a step.
+# * **The loss becomes NaN, or the memory explodes**: $A$ is positive. It must be
+#   $-e^a$, with the sign.
+# * **The model is right in training and writes nonsense**: in generation, the inputs of
+#   the convolution belong to the state, too. If you keep only $h$, each new token sees
+#   zeros before it.
+# * **Padding disturbs**: it must have $\Delta = 0$. A value of 0 is not enough, because
+#   the memory would still fade. And it may not stand before a token, whose convolution
+#   would see it.
+# * **NaN in the gradient of the table**: $e$ to the sums above the diagonal may be
+#   infinite if you compute them as differences, and infinity times zero is NaN. Set
+#   them to $-\infty$ before, or as here never compute them.
+# * **A weight decay on `A_log`, `dt_bias` or `D`** pulls the rates to 1, the steps to
+#   0.7 and the skip to 0. Our [trainer](../experiments/trainer.py) spares vectors.
+
+# ## Differences from the paper
+#
+# <details><summary>Layers, norm, discretisation, chunks</summary>
+#
+# * **Layers.** The published models have no feed-forward networks, but twice as many
+#   mixers. Here a mixer stands where attention stood, with a feed-forward network
+#   behind it, as in the hybrid models of today.
+# * **Norm.** As in `transformers`, one norm spans all heads. The authors' program
+#   normalises each group on its own, which is the same for one group.
+# * **Discretisation.** The exact solution of $h' = A h + k v^\top$ over a time $\Delta$
+#   writes $(e^{\Delta A} - 1) / A$ times the product. The paper uses $\Delta$, which is
+#   nearly the same for small steps, and so do we.
+# * **Limits of $\Delta$** are an option of both programs, and left out here.
+# * **Chunks** of 32 tokens, one after the other, are best on a CPU. The published
+#   kernels take 256, all at once.
+#
+# </details>
+
+# ## Exercises
+#
+# **1.** `Mamba2Mixer` of the `transformers` package has the same parameters under the
+# same names. Write a function that makes a `Mamba2` of its `state_dict`. Which argument
+# can you not find in the shapes?
+#
+# <details><summary>Answer</summary>
+#
+# The number of groups. The shapes only give its product with $d_k$.
+#
+# ```python
+# import torch
+# from labml_nn.recurrent.mamba2 import Mamba2
+#
+# def from_transformers(weights, groups):
+#     heads, values = len(weights["A_log"]), len(weights["norm.weight"])
+#     features, _, conv = weights["conv1d.weight"].shape
+#     mixer = Mamba2(
+#         d_model=len(weights["out_proj.weight"]),
+#         heads=heads,
+#         d_k=(features - values) // (2 * groups),
+#         d_v=values // heads,
+#         groups=groups,
+#         conv=conv,
+#         bias="in_proj.bias" in weights,
+#     )
+#     mixer.load_state_dict(weights)
+#     return mixer
+#
+# # What Mamba2Mixer has for hidden_size=12, num_heads=3, head_dim=8, state_size=5,
+# # n_groups=1 and conv_kernel=4.
+# shapes = {
+#     "dt_bias": [3], "A_log": [3], "D": [3], "norm.weight": [24],
+#     "in_proj.weight": [61, 12], "out_proj.weight": [12, 24],
+#     "conv1d.weight": [34, 1, 4], "conv1d.bias": [34],
+# }
+# mixer = from_transformers({n: torch.randn(s) for n, s in shapes.items()}, groups=1)
+# assert (mixer.heads, mixer.d_k, mixer.d_v) == (3, 5, 8)
+# y, _ = mixer(torch.randn(7, 2, 12))
+# assert y.shape == (7, 2, 12)
+# ```
+#
+# </details>
+#
+# **2.** Compute the bucket of the first example with `ssd_loop` and with `ssd_table`.
+#
+# <details><summary>Hint</summary>
+#
+# A memory of 1 × 1. Key and query are 1 at each step.
+#
+# </details>
+# <details><summary>Answer</summary>
+#
+# ```python
+# import torch
+# from labml_nn.recurrent.mamba2 import ssd_loop, ssd_table
+#
+# words = torch.tensor([7.0, 1, 1, 1, 9, 1])  # 7 er well so 9 er
+# delta = torch.where(words > 1, 1.0, 0.001)
+# ones = torch.ones(6, 1, 1, 1)  # [T, B, H, D]
+# write = (delta * words).view(6, 1, 1, 1)
+# log_decay = (-3 * delta).view(6, 1, 1)
+# for ssd in (ssd_loop, ssd_table):
+#     h, _ = ssd(ones, ones, write, log_decay, torch.zeros(1, 1, 1, 1))
+#     found = [round(number, 2) for number in h.flatten().tolist()]
+#     print(found)
+#     assert found == [7, 6.98, 6.96, 6.94, 9.35, 9.32]
+# ```
+#
+# </details>
+#
+# **3.** Compute the tables of all chunks at the same time, as the paper does. Then hand
+# the matrices from chunk to chunk, and let each chunk read what came before it.
+#
+# <details><summary>Hint</summary>
+#
+# Put the chunks side by side, as if they were sequences of a larger batch. Then one
+# call of `ssd_table` with an empty memory serves all of them. It also returns what each
+# chunk has written.
+#
+# </details>
+# <details><summary>Answer</summary>
+#
+# ```python
+# import torch
+# from labml_nn.recurrent.mamba2 import ssd_chunks, ssd_loop
+#
+# def ssd_at_once(q, k, v, log_decay, h, chunk=32):
+#     n = len(q) // chunk  # without a rest, to keep it short
+#     q, k, v, log_decay = (  # [T, B, ...] -> [chunk, n B, ...]
+#         x.unflatten(0, (n, chunk)).transpose(0, 1).flatten(1, 2)
+#         for x in (q, k, v, log_decay)
+#     )
+#     y, written = ssd_chunks(q, k, v, log_decay, h.new_zeros(n * len(h), *h.shape[1:]))
+#     left = log_decay.cumsum(0).exp()[..., None]
+#
+#     before = []
+#     chunks = zip(left[-1].unflatten(0, (n, -1)), written.unflatten(0, (n, -1)))
+#     for decay, new in chunks:
+#         before.append(h)
+#         h = decay[..., None] * h + new
+#
+#     y = y + left * torch.einsum("tbhd,bhde->tbhe", q, torch.cat(before))
+#     return y.unflatten(1, (n, -1)).transpose(0, 1).flatten(0, 1), h
+#
+# q, k = torch.randn(2, 128, 3, 4, 5).double()  # T = 128, B = 3, H = 4, D = 5
+# v, log_decay = torch.randn(128, 3, 4, 6).double(), -torch.rand(128, 3, 4).double()
+# h = torch.randn(3, 4, 5, 6).double()
+# for a, b in zip(ssd_at_once(q, k, v, log_decay, h), ssd_loop(q, k, v, log_decay, h)):
+#     torch.testing.assert_close(a, b)
+# ```
+#
+# </details>
+#
+# **4.** Why can a layer not keep the parity of the bits that it reads? What would a
+# decay have to be?
+#
+# <details><summary>Answer</summary>
+#
+# Parity needs a state that changes its sign at each 1. A decay $e^{\Delta A}$ is always
+# positive, so a state keeps its sign until something else is written. A layer can add
+# up all ones, but then the layers behind it would have to tell whether a large number
+# is odd. A factor of −1 at each 1 would do. A [DeltaNet](delta_net.py) whose $\beta$
+# reaches up to 2 has such factors.
+#
+# ```python
+# import torch
+#
+# bits, sign = torch.randint(2, (100,)), 1
+# for t, bit in enumerate(bits):
+#     sign = (1 - 2 * bit) * sign
+#     assert (sign == -1) == (bits[: t + 1].sum() % 2 == 1)
+# ```
+#
+# </details>

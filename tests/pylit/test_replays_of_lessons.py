@@ -25,6 +25,7 @@ LESSONS = {
     "elman": "recurrent/elman/__init__.py",
     "feedback": "transformers/feedback/__init__.py",
     "lstm": "lstm/__init__.py",
+    "mamba2": "recurrent/mamba2.py",
     "mha": "transformers/mha.py",
     "models": "transformers/models.py",
     "positional_encoding": "transformers/positional_encoding.py",
@@ -244,6 +245,16 @@ def test_stops_of_the_memory_that_is_corrected():
         torch.tensor([[3, 1], [2, 4], [-2, 0], [2.8, -3.8]]).double(),
         rtol=0,
         atol=0.05,
+    )
+
+
+def test_stops_of_the_memory_that_a_night_empties():
+    ann, night, ben, end = (stop("mamba2", n) for n in range(4))
+    assert ann["h"].flatten().tolist() == pytest.approx([3, 1, 0, 0], abs=0.01)
+    assert night["h"].flatten().tolist() == pytest.approx([0.15, 0.05, 0, 0], abs=0.01)
+    assert ben["h"].flatten().tolist() == pytest.approx([0.14, 0.05, 2, 4], abs=0.01)
+    assert end["returns.0"].flatten().tolist() == pytest.approx(
+        [3, 1, 0.15, 0.05, 0.14, 0.05], abs=0.01
     )
 
 
