@@ -12,26 +12,25 @@ do you go? To platform 9. You kept the 7 in mind while somebody said *er*, and w
 9 came, you let the 7 go. The words themselves told you how long to remember.
 
 The memory of [linear attention](linear_attention.py) cannot do this. It adds whatever
-it reads and never lets anything go, so in the end it has heard 7, *er* and 9. Can we
-build a memory that fades, and that lets each word decide how fast?
+it reads and never lets anything go. That of [DeltaNet](delta_net.py) replaces a value,
+but only where the same key comes again. Can we build a memory that fades, and that lets
+each word decide how fast?
 
 ## A bucket with a hole
 
 Let us begin with a single number, $h$. Think of it as the water in a bucket. Each word
-opens a tap for a moment, and so much water runs in as the word has to say: 7 for the 7,
-9 for the 9, and 1 for a word such as *er*. At the same time water runs out through a
+opens a tap for a while. How strong the stream is, $x$, depends on the word: 7 for the
+7, 9 for the 9, and 1 for a word such as *er*. At the same time water runs out through a
 hole in the bottom. The more there is, the faster it runs out.
 
-How much is left when the tap has been open for a time $\Delta$? A leaking bucket
-empties by the same *share* in each second, so what was there before is multiplied by a
-power of $e$. And what runs in is about the time multiplied by the strength of the tap,
-$x$:
+How much is in the bucket after the tap was open for a time $\Delta$? A leaking bucket
+loses the same *share* in each second, so what was there before is multiplied by a power
+of $e$. What runs in is the time multiplied by the strength of the stream:
 
 $$h \leftarrow e^{\Delta A} \, h + \Delta \, x$$
 
 The number $A$ is negative. It says how large the hole is, and we choose −3. (Some of
-the new water also runs out while the tap is open. We leave that out, as the paper
-does.)
+the new water also runs out while the tap is open. Like the paper, we leave that out.)
 
 Suppose that each word takes the same time. With $\Delta = 1$ a step keeps $e^{-3} =
 0.05$ of the water. With $\Delta = 0.1$ it keeps $e^{-0.3} = 0.74$:
@@ -55,11 +54,13 @@ words $\Delta = 0.001$:
 | $h$ | 7.00 | 6.98 | 6.96 | 6.94 | 9.35 | 9.32 |
 
 Now the 7 stays as long as nothing important is said, and then the 9 takes its place. A
-single number, $\Delta$, did both. For a word with a large $\Delta$ much time passes:
-the old runs out, and the new has time to run in. For a word with a small $\Delta$
-hardly any time passes, and nothing happens. This is the idea of Mamba ([@gu2023mamba]):
-**the model computes $\Delta$ from the word**. Because the memory now selects what it
-keeps, it is called *selective*.
+single number, $\Delta$, did both. For a word with a large $\Delta$ much time passes. The
+old runs out, and the new has time to run in. For a word with a small $\Delta$ hardly any
+time passes, and nothing happens.
+
+This is the idea of Mamba ([@gu2023mamba]): **the model computes $\Delta$ from the
+word**. It does so as an [LSTM](../lstm/__init__.py) computes a gate, with a sum of
+learned weights. Because the memory now selects what it keeps, it is called *selective*.
 
 ## A line by hand
 
@@ -67,7 +68,7 @@ One number cannot hold much. So we take the memory of linear attention, a matrix
 which pairs of a key and a value are written, and let it leak. A key is a vector that
 says where to write, and a **query** says where to read:
 
-*Ann has 3 apples and 1 pear. **Then a night passes.** Ben has 2 apples and 4 pears.*
+*Ann has 3 apples and 1 pear. A night passes. Ben has 2 apples and 4 pears.*
 
 The key of Ann is (1, 0), so she has the first row of the matrix, and that of Ben is
 (0, 1). We choose a small hole, $A = -0.1$. The night writes nothing, but it takes long:
@@ -118,8 +119,8 @@ The second table also has the agreement of queries and keys, if each step asks f
 values: 0.045 · (3, 1) + 0.90 · (0, 0) + 0 · (2, 4) = (0.14, 0.05). That is what the
 loop had found.
 
-Here is $L$ for the words at the station. The 9 closes a chapter: whoever reads after it
-finds hardly anything of what was written before.
+Here is $L$ for the words at the station. The 9 closes a chapter: a word that reads
+after it finds hardly anything of what was written before.
 
 ![What is left of each word that was written, at each word that
 reads.](figure:mamba2.decays)
@@ -131,6 +132,16 @@ mask $L$ of decays. The paper calls this **state-space duality**
 but its work grows only with the length. The table waits for nothing, but a text of $T$
 tokens has $T^2$ products. We can have both: cut the text into **chunks** of 32 tokens,
 compute a table inside each of them, and hand the matrix $h$ from one chunk to the next.
+
+## The layer
+
+Around the memory, Mamba-2 has a few more parts. A short convolution stands before it, a
+skip leads around it, and a gate comes behind it. Each is there for a reason, which you
+find [where the code does it](#Mamba2.forward):
+
+![The mixer. One projection computes gate, value, key, query and Δ. Value, key and query
+pass the convolution. The memory leaks as Δ says. Its output and a share D of the value
+are added, multiplied by the gate, normalised and projected.](figure:mamba2.mixer)
 
 ## Training
 
@@ -189,10 +200,10 @@ a digit. The network has found by itself what we had chosen by hand.
 the same after ten words or ten thousand. In training, nearly all of the work is
 products of matrices, which computers do best. But the decay is blind. When Ben is
 written, *all* rows of a head fade a little, also that of Ann, which had nothing to do
-with it. [DeltaNet](delta_net.py) replaces one row and leaves the others alone. And
-since a decay lies between 0 and 1, it can never change a sign. So a layer cannot flip a
-bit at each 1 that it reads, as [the parity of bits](../experiments/memory.py) would
-need ([exercise 4](#exercises)).
+with it. A DeltaNet replaces one value and leaves the others alone, and a [Gated
+DeltaNet](delta_net.py) does both. And since a decay lies between 0 and 1, it can never
+change a sign. So a layer cannot flip a bit at each 1 that it reads, as [the parity of
+bits](../experiments/memory.py) would need ([exercise 4](#exercises)).
 
 **Where you meet it.** Today's models put such layers beside attention. Nemotron-H-8B
 has 4 layers of attention, and 24 of these ([@blakeman2025nemotron]). Falcon-H1 has both
@@ -365,14 +376,7 @@ class Mamba2(nn.Module):
     r"""
     ## The mixer
 
-    Around the memory, Mamba-2 has a few more parts: a short convolution before it, a
-    skip around it, and a gate behind it. Here they are in one drawing, and each of them
-    has its reason at its line below.
-
-    ![The mixer. One projection computes gate, value, key, query and Δ. Value, key and
-    query pass the convolution. The memory leaks as Δ says. Its output and a share D of
-    the value are added, multiplied by the gate, normalised and
-    projected.](figure:mamba2.mixer)
+    The layer of the drawing above. Each of its parts has its reason at its line below.
 
     The parameters have the names of those in the `transformers` package. So its weights
     [can be copied](#exercises) as they are.
