@@ -54,9 +54,9 @@ words $\Delta = 0.001$:
 | $h$ | 7.00 | 6.98 | 6.96 | 6.94 | 9.35 | 9.32 |
 
 Now the 7 stays as long as nothing important is said, and then the 9 takes its place. A
-single number, $\Delta$, did both. For a word with a large $\Delta$ much time passes. The
-old runs out, and the new has time to run in. For a word with a small $\Delta$ hardly any
-time passes, and nothing happens.
+single number, $\Delta$, did both. For a word with a large $\Delta$ much time passes.
+The old runs out, and the new has time to run in. For a word with a small $\Delta$
+hardly any time passes, and nothing happens.
 
 This is the idea of Mamba ([@gu2023mamba]): **the model computes $\Delta$ from the
 word**. It does so as an [LSTM](../lstm/__init__.py) computes a gate, with a sum of
