@@ -196,6 +196,16 @@ After 200 updates all answers are right, even in texts that are twenty times lon
 those of the training. And look at $\Delta$: it is 0.006 for *er*, and at least 0.12 for
 a digit. The network has found by itself what we had chosen by hand.
 
+Two layers of width 64, with four heads each, were trained on Shakespeare for three
+minutes of one CPU core. They write like this:
+
+> HENRY BOLINGBROKE MARGARET: But, our queen, that good tempt? CLARENCE: He was he was
+> great. LUCIO: The child, if is friends, back in her better
+
+Their loss is 1.63 nats per character, on the part of the text that was held back. After
+as many updates the [LSTM](../lstm/__init__.py#training) reaches 1.65, with twice as
+many parameters.
+
 **What it gains, and what it costs.** The memory has a fixed size, and a new token costs
 the same after ten words or ten thousand. In training, nearly all of the work is
 products of matrices, which computers do best. But the decay is blind. When Ben is

@@ -1,5 +1,6 @@
 """What the page of Mamba-2 says of its numbers."""
 
+import json
 import math
 import re
 from pathlib import Path
@@ -11,7 +12,8 @@ from torch.nn import functional as F
 from docs_src.figures import mamba2 as figures
 from labml_nn.recurrent.mamba2 import Mamba2, ssd_loop, ssd_table
 
-LESSON = (Path(__file__).parents[3] / "labml_nn/recurrent/mamba2.py").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[3]
+LESSON = (ROOT / "labml_nn/recurrent/mamba2.py").read_text(encoding="utf-8")
 WORDS = [7, 1, 1, 1, 9, 1]  # 7 er well so 9 er
 
 
@@ -85,3 +87,17 @@ def test_how_long_new_heads_remember():
 
 def test_what_a_layer_that_begins_at_zero_keeps():
     assert round(math.log(2), 1) == 0.7 and round(100 * math.exp(-8 * math.log(2)), 1) == 0.4
+
+
+def test_what_the_trained_model_wrote_and_its_loss():
+    ours, lstm = (
+        json.loads((ROOT / f"docs_src/results/{name}/result.json").read_text(encoding="utf-8"))
+        for name in ("mamba2", "lstm")
+    )
+    quoted = " ".join(re.findall(r"(?m)^> (.*)$", LESSON)).split()
+    assert len(quoted) > 20
+    assert " ".join(quoted) in " ".join(ours["samples"][0]["text"].split())
+    losses = [f"{one['result']['validation_loss']:.2f}" for one in (ours, lstm)]
+    assert losses == ["1.63", "1.65"] and ours["result"]["step"] == lstm["result"]["step"]
+    assert 1.9 < lstm["parameters"] / ours["parameters"] < 2.2
+    assert 150 < ours["result"]["process_seconds"] < 210  # about three minutes
