@@ -23,6 +23,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
+from hashlib import sha256
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -326,7 +327,8 @@ class Runs:
                 continue
             answer = {**data, **task.stored, "stamp": digest(line)}
             read = {what: self._state(what) for what in self._reads(answer, run.frames)}
-            self._cache.store(*self._key(task, run.frames), (answer, read))
+            if self._is_current(run, read):
+                self._cache.store(*self._key(task, run.frames), (answer, read))
             run.answer = answer
 
     def running(self) -> Collection[str]:
@@ -398,6 +400,18 @@ class Runs:
             elif file in ran:
                 read |= {(name, part) for part in self.code(name).parts} if name else {("", path)}
         return read - {("", "")}
+
+    def _is_current(self, run: Run, read: Read) -> bool:
+        """Whether what ran is what this build has read: its author may have saved it since."""
+        names = {*run.frames, *(name for name, _ in read)}
+        sources = [self._modules[name] for name in names & self._modules.keys()]
+        try:
+            text = run.task.file.read_text(encoding="utf-8")
+            return run.frames["<file>"].startswith(digest(text)) and all(
+                sha256(one.path.read_bytes()).hexdigest() == one.digest for one in sources
+            )
+        except OSError:
+            return False
 
     def _inside(self, name: str) -> str:
         """The path from the root of the site; empty for one outside of it."""

@@ -204,6 +204,24 @@ def test_a_function_that_changes_runs_what_has_called_it(
     assert pages[0] == pages[1]
 
 
+def test_what_is_saved_while_a_build_runs_is_not_kept_for_what_it_has_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    root = make_site(tmp_path, SITE)
+    later = WORK.replace("def total", "# Added.\n\n\ndef total")
+    begin = runs.Runs.begin
+
+    def saved(*given, **more):
+        (root / "pkg/work.py").write_text(later, encoding="utf-8")
+        return begin(*given, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runs.Runs, "begin", saved)
+        build(root)
+    succeed(root)
+    assert chips(root) == ["x [T, C]", "kept [C]", "returns [C]"]
+
+
 def test_a_run_that_reads_notes_runs_again_when_they_change(
     tmp_path: Path, children: list[list[str]]
 ):
