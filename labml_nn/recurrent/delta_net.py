@@ -69,11 +69,13 @@ count how often the answer to a key is nearer to its own value than to all other
 eight random keys get new values again and again. Right: 64 random keys are written
 once.](figure:delta_net.recall)
 
-On the left, the sum is as good as the delta rule while each key has one value. When all
-of them are written for the second time, it finds less than half of the values, because
-the old ones are still there. The delta rule hardly suffers. On the right there are too
-many pairs for either memory. The sum knows a quarter of them, the first as well as the
-last. The delta rule knows the last ones best. It makes room for what is new.
+On the left, the sum is even a little better than the delta rule while each key has one
+value. When all of them are written for the second time, it finds less than half of the
+values, because the old ones are still there. The delta rule hardly suffers.
+
+On the right there are too many pairs for either memory. The sum knows a quarter of
+them, the first as well as the last. The delta rule knows the last ones best. It makes
+room for what is new.
 
 **How much to believe?** Not every token brings news. For example, a full stop says
 nothing about anybody's apples. So the network computes a number
@@ -573,7 +575,17 @@ class DeltaNetLanguageModel(RecurrentLanguageModel):
 # In the loop a token costs three products with the memory, to read the old answer, to
 # write, and to answer the query. Each has $C^2 / H$ multiplications. In chunks the same
 # products take place for 32 tokens at once, and tables of $32 \times 32$ are added to
-# them. Both grow with $T$, where attention grows with $T^2$.
+# them. Both grow with $T$, where attention grows with $T^2$. Forward and backward pass
+# of a gated layer of 64 features, in milliseconds of one CPU core:
+#
+# | | 256 tokens | 1,024 | 4,096 |
+# |:--|--:|--:|--:|
+# | loop | 62 | 270 | 1,370 |
+# | chunks of 32 | 10 | 36 | 173 |
+# | attention, by PyTorch's own kernel | 2 | 18 | 187 |
+#
+# So on a CPU a short text costs more than with attention, and a long one less. A single
+# token, in generation, takes 0.35 ms after any number of tokens.
 
 # ## Chunks before their memory is known
 #
