@@ -53,9 +53,7 @@ def layer():
     parts += [
         arrow(columns["v"], convolved, columns["v"], memory + 37, "l t0"),
         arrow(columns["β α"], bottom, columns["β α"], memory + 37, "l t0"),
-        box(middle, memory, 212, 36, "", 2, "#delta_rule_loop"),
-        text(middle, memory + 15, "the memory fades,", "middle"),
-        text(middle, memory + 29, "is read, and corrected", "middle"),
+        box(middle, memory, 212, 36, "fade, read, correct the memory", 2, "#delta_rule_loop"),
         arrow(middle, memory, middle, norm + 23, "l t0"),
         box(middle, norm, 60, 22, "norm", 0, forward),
         # What the heads found passes the gate.
