@@ -711,9 +711,9 @@ class DeltaNetLanguageModel(RecurrentLanguageModel):
 #
 # It replaces $S$ by $S + 2 \, (0 - S) = -S$. So each one flips the sign, and a zero has
 # $\beta = 0$. With $\beta \le 1$ the factor $1 - \beta$ is at least 0, and no sign ever
-# changes. Can it be learned? We trained two layers of 32 features for 600 updates on the
-# task [`parity`](../experiments/memory.py), with one seed. With `allow_neg_eigval` all
-# answers were right, and without it 64 %.
+# changes. Can it be learned? We trained two layers of 32 features for 600 updates on
+# the task [`parity`](../experiments/memory.py), with one seed. With `allow_neg_eigval`
+# all answers were right, and without it 64 %.
 #
 # ```python
 # import torch
