@@ -63,6 +63,36 @@ def units():
 
 
 @torch.no_grad()
+def decays():
+    """What two heads of a Mamba-2 keep at each character: one forgets at punctuation."""
+    model, vocabulary = _trained("mamba2")
+    said = "now? must he submit?\n"
+    tokens = torch.tensor([vocabulary.index(letter) for letter in said])[:, None]
+    kept = []
+
+    def watch(mixer, inputs, _):
+        delta = mixer.in_proj(inputs[0])[..., -mixer.heads :] + mixer.dt_bias
+        kept.append((-mixer.A_log.exp() * torch.nn.functional.softplus(delta)).exp()[:, 0])
+
+    with model.layers[1].mixer.register_forward_hook(watch):
+        model(tokens)
+    panel = heat_map(
+        [kept[0][:, head].tolist() for head in (0, 2)],
+        title="kept, layer 2",
+        rows=["head 1", "head 3"],
+        columns=[letter.replace(" ", "␣").replace("\n", "↵") for letter in said],
+        most=1.0,
+    )
+    at = said.index("?")
+    return Figure(
+        [panel],
+        f"Two rows of shares that are kept. At the first question mark head 1 keeps "
+        f"{kept[0][at, 0]:.2f} and head 3 {kept[0][at, 2]:.2f}.",
+        live="decay",
+    )
+
+
+@torch.no_grad()
 def deltas():
     """How much a head of a Gated DeltaNet keeps and writes, along a line."""
     model, vocabulary = _trained("delta_net")

@@ -20,7 +20,16 @@ from labml_nn.language_model import LanguageModel
 
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "results"
-NAMES = ("autoregressive", "delta_net", "elman", "encoder_decoder", "feedback", "gru", "lstm")
+NAMES = (
+    "autoregressive",
+    "delta_net",
+    "elman",
+    "encoder_decoder",
+    "feedback",
+    "gru",
+    "lstm",
+    "mamba2",
+)
 
 
 def rounded(tensor: Tensor) -> tuple[Tensor, Tensor]:

@@ -9,7 +9,10 @@ from test_accessibility import violations
 pytestmark = pytest.mark.browser
 
 PAGES = [MHA, "labml_nn/recurrent/elman/index.html", FEEDBACK]
-PAGES += [f"labml_nn/{name}.html" for name in ("lstm/index", "lstm/gru", "recurrent/delta_net")]
+PAGES += [
+    f"labml_nn/{name}.html"
+    for name in ("lstm/index", "lstm/gru", "recurrent/delta_net", "recurrent/mamba2")
+]
 PAGES += [f"labml_nn/transformers/{name}.html" for name in ("models", "positional_encoding")]
 READY = "document.querySelector('.live')?.dataset.ready"
 

@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+from torch.nn import functional as F
 
 import labml_nn
 from docs_src.live.export import HERE, NAMES, read_run, round_model, rounded_model
@@ -91,6 +92,27 @@ def test_a_changed_character_is_forgotten():
     )
     difference = (before - after).norm(dim=1) / before.norm(dim=1)
     assert difference[17] > 1 and difference[24] < 0.05
+
+
+@torch.no_grad()
+def test_a_mamba_forgets_at_punctuation_and_line_breaks():
+    model, vocabulary = rounded_model("mamba2")
+    kept = []
+
+    def watch(mixer, inputs, _):
+        delta = mixer.in_proj(inputs[0])[..., -mixer.heads :] + mixer.dt_bias
+        kept.append((-mixer.A_log.exp() * F.softplus(delta)).exp()[:, 0])
+
+    one, two = (layer.mixer.register_forward_hook(watch) for layer in model.layers)
+    with one, two:
+        model(tokens_of(SPEECHES, vocabulary))
+    first, second = kept
+    for letters, head, there, elsewhere in ((",.;:!?", 0, 0.28, 0.68), ("\n", 2, 0.60, 0.89)):
+        mask = torch.tensor([letter in letters for letter in SPEECHES])
+        assert second[mask, head].mean() == pytest.approx(there, abs=0.006)
+        assert second[~mask, head].mean() == pytest.approx(elsewhere, abs=0.006)
+    for head, share in ((0, 0.40), (2, 0.92)):
+        assert first[:, head].mean() == pytest.approx(share, abs=0.006)
 
 
 @torch.no_grad()

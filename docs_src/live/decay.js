@@ -1,0 +1,85 @@
+// What a trained Mamba-2 keeps and forgets along a text, and the matrix that it remembers with.
+"use strict";
+live.panel = { title: "A Mamba-2 of two layers with four heads each", needs: ["mamba2", "weights/mamba2"] };
+live.panel.fill = (panel) => {
+  const { el, slices, visible, percent, slider, select, group, pair } = live;
+  const model = live.models.mamba2, { step } = live.mamba2;
+  const { n_layers, heads } = model.config;
+  const names = Array.from({ length: n_layers * heads }, (_, i) => `layer ${Math.floor(i / heads) + 1}, head ${(i % heads) + 1}`);
+  let tokens = [], read = [], chosen = 0, at = 0, run = 0;
+
+  const compute = async () => {
+    const own = ++run, stale = () => own !== run, ids = tokens;
+    writer.stop();
+    const results = await slices(live.reading(ids, (token, state) => step(model, token, state)), stale);
+    if (stale()) return;
+    read = results;
+    at = ids.length - 1;
+    steps.input.max = ids.length;
+    show();
+    panel.dataset.ready = own;
+  };
+
+  // What head i keeps at step t, and what is left at step t of what was written at step s.
+  const kept = (i, t) => read[t].state[Math.floor(i / heads)].kept[i % heads];
+  const left = (t, s) => {
+    let share = 1;
+    for (let r = s + 1; r <= t; r++) share *= kept(chosen, r);
+    return s <= t ? share : 0;
+  };
+
+  const map = live.heat_map("What is forgotten: a row for each head, a column for each character", (row, column) => { [chosen, at] = [row, column]; show() });
+  map.style.height = "12rem";
+  const strip = live.letters("The text, shaded by what is left of each character", model, (t) => { at = t; show() });
+  const sentence = el("output", {});
+  const head = select("Head", names, (i) => { chosen = i; show() });
+  const steps = slider("Step", { min: 1, max: 1, value: 1 }, (t) => { at = t - 1; show() });
+  const matrix = live.heat_map("The matrix of the head: a row for each number of a key, a column for each of a value");
+  matrix.className = "square";
+  const next = live.likeliest(model);
+
+  const show = () => {
+    const n = read.length;
+    if (!n) return;
+    head.input.selectedIndex = chosen;
+    steps.set(at + 1);
+    map.set(names.length, n, (i, t) => 1 - kept(i, t), chosen);
+    strip.set(tokens.slice(0, n), Array.from({ length: n }, (_, s) => left(at, s)), at);
+    let half = 0;
+    while (at - half - 1 >= 0 && left(at, at - half - 1) >= 0.5) half++;
+    sentence.value = `At “${visible(model.characters[tokens[at]])}” (${at + 1}) the head keeps ${percent(kept(chosen, at))}. `
+      + (half === at ? "More than half is left of all characters before." : `More than half is left of the last ${half} before it.`);
+    const { h } = read[at].state[Math.floor(chosen / heads)], size = h.length / heads;
+    const own = h.subarray((chosen % heads) * size, ((chosen % heads) + 1) * size), side = Math.sqrt(size);
+    const most = own.reduce((a, b) => Math.max(a, Math.abs(b)), 1e-9);
+    matrix.set(side, side, (i, j) => own[i * side + j] / most);
+    next.set(live.softmax(read[at].logits));
+  };
+
+  const example = "KING RICHARD II:\nWhat must the king do now? must he submit?\n\nROMEO:\nBut, soft! what light";
+  const field = live.text_field(model, { label: "Text, up to 100 characters", most: 100, value: example, examples: [example, "JULIET:\nO Romeo, Romeo! wherefore art thou Romeo?"] },
+    (ids) => { tokens = ids; compute(); });
+  const writer = live.writer(model, {
+    begin: () => {
+      let result;
+      for (const token of tokens) result = step(model, token, result?.state);
+      return result;
+    },
+    step: (token, state) => step(model, token, state),
+  });
+  const demonstrate = (i) => () => { chosen = i; field.set(example) };
+  panel.append(
+    live.about(model),
+    field,
+    group("Three observations", live.observations([
+      ["Layer 2, head 1 forgets at punctuation: it keeps 28 % there on average, and 68 % elsewhere.", demonstrate(heads)],
+      ["Layer 2, head 3 forgets at line breaks: it keeps 60 % there, and 89 % elsewhere.", demonstrate(heads + 2)],
+      ["Heads of one layer forget at different rates: in layer 1, head 1 keeps 40 % on average, and head 3 keeps 92 %.", demonstrate(2)],
+    ])),
+    group("What is forgotten", el("p", {}, "A stronger colour means that a head forgets more at this character. Point at the map, or choose with the controls."),
+      head, steps, map, el("p", {}, "What is left of each character at the chosen step:"), strip, sentence),
+    pair(group("The matrix", el("p", {}, "Blue is positive, red negative, relative to the largest number."), matrix), group("Next character", next)),
+    group("Write on", writer),
+  );
+  field.read();
+};
