@@ -5,6 +5,7 @@ summary: >
   A recurrent network that decides from its input how long it remembers. The same
   numbers come out of a loop, or of a table as in attention without a softmax.
 paper: https://arxiv.org/abs/2405.21060
+notebook: notebooks/mamba2.ipynb
 ---
 
 *Your train leaves from platform 7. Er, well, so … sorry, from platform 9. Er …* Where
@@ -205,6 +206,12 @@ minutes of one CPU core. They write like this:
 Their loss is 1.63 nats per character, on the part of the text that was held back. After
 as many updates the [LSTM](../lstm/__init__.py#training) reaches 1.65, with twice as
 many parameters.
+
+What do its heads keep? In the second layer one head forgets at punctuation, and another
+at the end of a line. Watch them while they read what you type:
+
+![What two heads of a trained model keep at each
+character.](figure:live.decays)
 
 **What it gains, and what it costs.** The memory has a fixed size, and a new token costs
 the same after ten words or ten thousand. In training, nearly all of the work is
