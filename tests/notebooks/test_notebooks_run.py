@@ -16,7 +16,8 @@ from docs_src.notebooks.execution import execute
 ROOT = Path(__file__).parents[2]
 MAKER = NotebookBuilder(ROOT)
 NAMES = (
-    *("autoregressive", "delta_net", "elman", "encoder_decoder", "feedback", "lstm", "mha"),
+    *("autoregressive", "delta_net", "elman", "encoder_decoder", "feedback", "lstm"),
+    *("mamba2", "mha"),
     "positional_encoding",
 )
 
@@ -60,6 +61,7 @@ PARTS = {
     "feedback": "FastFeedbackTransformer FeedForward FeedbackAttention FeedbackTransformerLayer"
     " LanguageModel PrepareForMultiHeadAttention",
     "lstm": "LSTM LSTMCell LanguageModel",
+    "mamba2": "LanguageModel Layer Mamba2 ShortConvolution",
     "mha": f"{LAYER} TransformerLayer",
     "positional_encoding": "Encoder FeedForward GPT Generator LearnedPositionalEncoding"
     " MultiHeadAttention PositionalEncoding PrepareForMultiHeadAttention"
