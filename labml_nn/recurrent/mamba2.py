@@ -74,7 +74,7 @@ says where to write, and a **query** says where to read:
 The key of Ann is (1, 0), so she has the first row of the matrix, and that of Ben is
 (0, 1). We choose a small hole, $A = -0.1$. The night writes nothing, but it takes long:
 
-| read | key | value | $\Delta$ | kept | first row | second row |
+| read | key | value | time $\Delta$ | kept | first row | second row |
 |:--|:-:|:-:|--:|--:|:-:|:-:|
 | Ann … | (1, 0) | (3, 1) | 1 | 0.90 | (3, 1) | (0, 0) |
 | a night | (1, 1) | (0, 0) | 30 | 0.05 | (0.15, 0.05) | (0, 0) |
@@ -606,7 +606,7 @@ class Mamba2LanguageModel(RecurrentLanguageModel):
 # How long does that take? One layer with $C = 128$, $H = 4$ and $d_k = d_v = 64$, for
 # one sequence, forward and backward, in milliseconds of one CPU core:
 #
-# | $T$ | loop | table | chunks | [attention](../transformers/mha.py) |
+# | tokens | loop | table | chunks | [attention](../transformers/mha.py) |
 # |--:|--:|--:|--:|--:|
 # | 256 | 58 | 18 | 15 | 5 |
 # | 1,024 | 359 | 229 | 65 | 32 |
