@@ -16,8 +16,8 @@ from docs_src.notebooks.execution import execute
 ROOT = Path(__file__).parents[2]
 MAKER = NotebookBuilder(ROOT)
 NAMES = (
-    *("autoregressive", "delta_net", "elman", "encoder_decoder", "feedback", "lstm"),
-    *("mamba2", "mha"),
+    *("autoregressive", "delta_net", "elman", "encoder_decoder", "feedback", "linear_attention"),
+    *("lstm", "mamba2", "mha"),
     "positional_encoding",
 )
 
@@ -60,6 +60,7 @@ PARTS = {
     " FeedForward Generator MultiHeadAttention PrepareForMultiHeadAttention TransformerLayer",
     "feedback": "FastFeedbackTransformer FeedForward FeedbackAttention FeedbackTransformerLayer"
     " LanguageModel PrepareForMultiHeadAttention",
+    "linear_attention": "FeedForward LanguageModel LinearAttention RecurrentLayer ShortConvolution",
     "lstm": "LSTM LSTMCell LanguageModel",
     "mamba2": "LanguageModel Layer Mamba2 ShortConvolution",
     "mha": f"{LAYER} TransformerLayer",
