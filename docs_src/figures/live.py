@@ -93,6 +93,30 @@ def decays():
 
 
 @torch.no_grad()
+def matrix():
+    """The memory of a head of linear attention, after two words."""
+    model, vocabulary = _trained("linear_attention")
+    said = ("ROMEO:", "ROMEO:\nBut, soft!")
+    panels, largest = [], []
+    for text in said:
+        tokens = torch.tensor([vocabulary.index(letter) for letter in text])[:, None]
+        memory = model(tokens)[1].layers[0][0][0, 0, :, :-1]
+        largest.append(memory.abs().max().item())
+        title = "after " + text.replace("\n", "↵")
+        panels.append(
+            heat_map(
+                memory.tolist(), title=title, down="key", across="value", cell=7.0, width=180.0
+            )
+        )
+    return Figure(
+        panels,
+        "The memory of a head after six characters and after seventeen: a matrix of the same size, "
+        f"whose largest number grows from {largest[0]:.1f} to {largest[1]:.1f}.",
+        live="matrix",
+    )
+
+
+@torch.no_grad()
 def deltas():
     """How much a head of a Gated DeltaNet keeps and writes, along a line."""
     model, vocabulary = _trained("delta_net")

@@ -116,7 +116,16 @@ def attention_sizes():
 
 def mixers():
     """A sequence, forward and with backward, by length."""
-    table, rows = _read("mixers", "speed")
+    return _mixers(lambda row: True)
+
+
+def linear_attention():
+    """Its three forms, beside attention."""
+    return _mixers(lambda row: row["form"].removeprefix("linear ").startswith("attention"))
+
+
+def _mixers(is_wanted):
+    table, rows = _read("mixers", "speed", is_wanted)
     columns = list(dict.fromkeys((row["work"], row["length"]) for row in rows))
     found = {(row["form"], row["work"], row["length"]): row["cpu_ms"] for row in rows}
     lines = [

@@ -1,12 +1,8 @@
 // Gated DeltaNet: `labml_nn/recurrent/delta_net.py`.
 "use strict";
 {
-  const { linear, relu, sigmoid, add, row, submodule } = live;
+  const { linear, relu, sigmoid, add, row, rms_norm, submodule } = live;
 
-  const rms_norm = (x, weight, epsilon) => {
-    const square = x.reduce((sum, value) => sum + value * value, 0) / x.length;
-    return x.map((value, i) => value / Math.sqrt(square + epsilon) * weight[i]);
-  };
   const silu = (x) => x.map((value) => value * sigmoid(value));
   const unit = (x) => {
     const length = Math.max(1e-12, Math.hypot(...x));
@@ -62,17 +58,16 @@
       const of = submodule(w, `layers.${l}.`);
       return { of, mixing: submodule(of, "mixer.") };
     });
-    const tiny = 2 ** -23;
     let x = row(w["embedding.weight"], token);
     const after = state.map((before, l) => {
       const { of, mixing } = model.layers[l];
-      const [mixed, next] = mixer(rms_norm(x, of["norm_mixer.weight"], tiny), mixing, heads, before, { forget, subtract });
+      const [mixed, next] = mixer(rms_norm(x, of["norm_mixer.weight"]), mixing, heads, before, { forget, subtract });
       x = add(x, mixed);
-      const hidden = relu(linear(rms_norm(x, of["norm_ff.weight"], tiny), of["feed_forward.layer1.weight"], of["feed_forward.layer1.bias"]));
+      const hidden = relu(linear(rms_norm(x, of["norm_ff.weight"]), of["feed_forward.layer1.weight"], of["feed_forward.layer1.bias"]));
       x = add(x, linear(hidden, of["feed_forward.layer2.weight"], of["feed_forward.layer2.bias"]));
       return next;
     });
-    return { logits: linear(rms_norm(x, w["norm.weight"], tiny), w["output.weight"]), state: after };
+    return { logits: linear(rms_norm(x, w["norm.weight"]), w["output.weight"]), state: after };
   };
 
   live.delta_net = { step };

@@ -27,6 +27,7 @@ NAMES = (
     "encoder_decoder",
     "feedback",
     "gru",
+    "linear_attention",
     "lstm",
     "mamba2",
 )

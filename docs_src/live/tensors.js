@@ -91,6 +91,11 @@ live.recurrent = (cell, names) => (model, token, state, change = () => {}) => {
   return { logits: live.linear(x, w["output.weight"], w["output.bias"]), state: after };
 };
 
+live.rms_norm = (x, weight, epsilon = 2 ** -23) => {
+  const square = x.reduce((sum, value) => sum + value * value, 0) / x.length;
+  return x.map((value, i) => value / Math.sqrt(square + epsilon) * weight[i]);
+};
+
 // `submodule(w, "layers.0.")` has the tensors whose names begin like that, under the rest of them.
 live.submodule = (w, prefix) => Object.fromEntries(
   Object.entries(w).filter(([name]) => name.startsWith(prefix))

@@ -326,6 +326,7 @@ STUDIES: dict[str, Study] = {
             "elman": _shipped("elman", 2000, 60.0),
             "lstm": _shipped("lstm", 2000, 40.0),
             "gru": _shipped("gru", 2000, 40.0),
+            "linear_attention": _shipped("linear_attention", 1250, 110.0),
             "delta_net": _shipped("delta_net", 3000, 170.0),
             "mamba2": _shipped("mamba2", 2000, 60.0),
         },

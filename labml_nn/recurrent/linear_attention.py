@@ -5,6 +5,7 @@ summary: >
   Attention without its softmax is a recurrent network whose state is a matrix. It
   remembers by adding pairs of a key and a value, and recalls with one product.
 paper: https://arxiv.org/abs/2006.16236
+notebook: notebooks/linear_attention.ipynb
 ---
 
 *Ann has 3 apples and 1 pear. Ben has 2 apples and 4 pears.* What does Ann have? To
@@ -158,6 +159,34 @@ A **short convolution** repairs this. It makes a key out of the keys of the last
 tokens, as a weighted sum, and the network learns the weights. With the weights 0, 0, 1
 and 0 it takes the key of the token before. With 0, 0, 0 and 1 it changes nothing. That
 is right for the query, because when *Ann* is asked, *Ann* is the current token.
+
+## Training
+
+Two layers of four memories, with 96 features, were trained on Shakespeare for about two
+minutes of one CPU core. The model writes like this:
+
+> First Shall well. Who gold desurcy, Shall I she is you will resent me the let's stook
+> lifess seek.
+
+Its loss is 1.76 nats per character, on the part of the text that was held back. An
+[LSTM](../lstm/__init__.py) with as many parameters has 1.70 after as many updates. Why
+does a matrix not do better than a vector? Let us look at the weights that it stands
+for. In no head does the character before get more than 5 % of them on average, where
+equal weights would give it 3 %. A head of the [Transformer](../transformers/mha.py)
+gives it 65 %. The softmax can single out one character, because $\exp$ turns a small
+lead into a large one. Without it the weights stay nearly equal, and what is found is
+close to a mean of all that was read.
+
+So this model finds the last few characters through its convolution. If only the keys go
+through one, the loss after 250 updates is 2.30, and 2.04 if all three do. In
+[recall](../experiments/memory.py) each key has a value of its own, and there the memory
+itself is needed.
+
+## Try it
+
+The trained model runs in this page. Type, and watch the memory of a head fill up.
+
+![The memory of a head after the name, and after a few more words.](figure:live.matrix)
 
 ## What it gains, and what it costs
 
@@ -557,6 +586,12 @@ class LinearAttentionLanguageModel(RecurrentLanguageModel):
 #
 # ![Which pairs of a query and a key meet directly, and which by way of the
 # memory.](figure:linear_attention.forms)
+#
+# So the loop is for a single token, as in generation. The table is for short texts, and
+# the chunks are for all others. This is what layers with 64 features and 4 heads take:
+#
+# ![A layer of attention, and the three forms of linear
+# attention.](table:performance.linear_attention)
 
 # ## Common mistakes
 #

@@ -39,6 +39,7 @@ LESSONS = {
     for name in (
         "lstm/index",
         "recurrent/elman/index",
+        "recurrent/linear_attention",
         "recurrent/mamba2",
         "transformers/feedback/index",
         "transformers/mha",

@@ -27,6 +27,7 @@ labml_nn/recurrent/elman/bptt.html: vanishing gradients
 labml_nn/lstm/index.html: lstm, long short-term memory, forget gate, cell state
 labml_nn/lstm/gru.html: gru, gated recurrent unit, update gate
 labml_nn/recurrent/mamba2.html: mamba, mamba-2, ssd, state space model, selective state space
+labml_nn/recurrent/linear_attention.html: linear attention, linear transformer, katharopoulos
 labml_nn/transformers/feedback/index.html: feedback, feedback transformer, fedback transformer
 labml_nn/transformers/feedback/index.html#FeedbackAttention: FeedbackAttention, feedback attention
 labml_nn/transformers/autoregressive.html: gpt, decoder only

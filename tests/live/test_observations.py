@@ -10,6 +10,7 @@ import labml_nn
 from docs_src.live.export import HERE, NAMES, read_run, round_model, rounded_model
 from labml_nn.attention_maps import attention_maps
 from labml_nn.recurrent import delta_net
+from labml_nn.recurrent.linear_attention import feature_map
 from labml_nn.transformers import modern
 
 KING = "KING RICHARD II:\nWhat must the king do now?"
@@ -151,6 +152,49 @@ def test_a_gated_delta_net_forgets_words_and_writes_letters(monkeypatch):
     assert kept[~spaces].mean() == pytest.approx(0.86, abs=0.005)
     assert written[spaces].mean() == pytest.approx(0.06, abs=0.005)
     assert written[~spaces].mean() == pytest.approx(0.58, abs=0.005)
+
+
+@torch.no_grad()
+def memories(text):
+    """Of each layer of linear attention: its weights, `[H, T, T]`, keys, and memories over time."""
+    model, vocabulary = rounded_model("linear_attention")
+    x, found = model.embedding(tokens_of(text, vocabulary)), []
+    for layer in model.layers:
+        mixer, normed = layer.mixer, layer.norm_mixer(x)
+        qkv = torch.cat([mixer.query(normed), mixer.key(normed), mixer.value(normed)], dim=-1)
+        parts = mixer.conv(qkv)[0][:, 0].chunk(3, dim=-1)
+        q, k, v = (part.unflatten(-1, (mixer.heads, -1)) for part in parts)
+        q, k = feature_map(q), feature_map(k)
+        weights = torch.einsum("thd,shd->hts", q, k).tril()
+        written = torch.einsum("thd,the->thde", k, v).cumsum(0)
+        found.append((weights / weights.sum(-1, keepdim=True), k, written))
+        x, _ = layer(x)
+    return found
+
+
+def test_linear_attention_looks_at_no_character_alone():
+    before = torch.cat([weights for weights, _, _ in memories(SPEECHES)])
+    means = before.diagonal(-1, 1, 2)[:, 4:].mean(1)
+    assert means.argmax() == 4 and means[4] == pytest.approx(0.048, abs=0.0005)
+    equal = (1 / torch.arange(6, len(SPEECHES) + 1)).mean()
+    assert equal == pytest.approx(0.033, abs=0.0005)
+
+
+def test_keys_of_capital_letters_are_large():
+    _, keys, _ = memories(SPEECHES)[1]
+    sizes = keys[:, 1].sum(-1) / keys[:, 1].sum(-1).mean()
+    large = torch.tensor([letter.isupper() or letter == "\n" for letter in SPEECHES])
+    assert sizes[large].mean() == pytest.approx(1.4, abs=0.02)
+    assert sizes[~large].mean() == pytest.approx(0.85, abs=0.01)
+
+
+def test_linear_attention_never_forgets():
+    before, after = (
+        memories(text)[0][2] for text in (SPEECHES, SPEECHES[:17] + "Z" + SPEECHES[18:])
+    )
+    difference = (before - after).flatten(1).norm(dim=1)
+    assert difference[17] > 10
+    torch.testing.assert_close(difference[21:], difference[21].expand(len(difference) - 21))
 
 
 @torch.no_grad()

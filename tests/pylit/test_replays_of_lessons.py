@@ -24,6 +24,7 @@ LESSONS = {
     "delta_net": "recurrent/delta_net.py",
     "elman": "recurrent/elman/__init__.py",
     "feedback": "transformers/feedback/__init__.py",
+    "linear_attention": "recurrent/linear_attention.py",
     "lstm": "lstm/__init__.py",
     "mamba2": "recurrent/mamba2.py",
     "mha": "transformers/mha.py",
@@ -256,6 +257,16 @@ def test_stops_of_the_memory_that_a_night_empties():
     assert end["returns.0"].flatten().tolist() == pytest.approx(
         [3, 1, 0.15, 0.05, 0.14, 0.05], abs=0.01
     )
+
+
+def test_stops_of_the_memory_by_hand():
+    *written, asked = (stop("linear_attention", n) for n in range(4))
+    memories = [[[3, 1], [0, 0]], [[3, 1], [2, 4]], [[6, 1], [6, 4]]]
+    for shown, memory in zip(written, memories, strict=True):
+        expected = torch.tensor(memory).double()
+        torch.testing.assert_close(shown["memory"][0, 0], expected, rtol=0, atol=6 / LEVELS)
+    found = torch.tensor([6.0, 1.0]).double()
+    torch.testing.assert_close(asked["found.3"].flatten(), found, rtol=0, atol=6 / LEVELS)
 
 
 def test_stops_of_the_feedback_memory():

@@ -1,5 +1,6 @@
 """What the page of linear attention says of its numbers."""
 
+import json
 import re
 from pathlib import Path
 
@@ -99,3 +100,21 @@ def test_the_capacity_figure(d_k):
     shares = [figures.found(d_k, pairs, trials=40) for pairs in (1, 64)]
     assert shares[0] == 1.0 > shares[1]
     assert figures.found(2 * d_k, 64, trials=40) > shares[1]
+
+
+def result(name):
+    return json.loads((ROOT / f"docs_src/results/{name}/result.json").read_text(encoding="utf-8"))
+
+
+def test_what_the_trained_model_wrote_and_its_loss():
+    ours, lstm = result("linear_attention"), result("lstm")
+    quoted = " ".join(re.findall(r"(?m)^> (.*)$", LESSON)).split()
+    assert len(quoted) > 15
+    assert " ".join(quoted) in " ".join(ours["samples"][0]["text"].split())
+    assert f"{ours['result']['validation_loss']:.2f}" == "1.76"
+    assert 100 < ours["result"]["process_seconds"] < 140  # about two minutes
+    (then,) = [row[1] for row in lstm["curve"]["validation"] if row[0] == ours["result"]["step"]]
+    assert f"{then:.2f}" == "1.70"
+    assert lstm["parameters"] == pytest.approx(ours["parameters"], rel=0.03)
+    (all_three,) = [row[1] for row in ours["curve"]["validation"] if row[0] == 250]
+    assert f"{all_three:.2f}" == "2.04"
