@@ -1,15 +1,7 @@
 // Mamba-2, one token at a time: `labml_nn/recurrent/mamba2.py` and `language_model.py` beside it.
 "use strict";
 {
-  const { linear, row, add, relu, submodule } = live;
-
-  // Without an `eps` PyTorch takes that of float32.
-  const rms_norm = (x, weight, eps = 2 ** -23) => {
-    let mean = 0;
-    for (const value of x) mean += value ** 2 / x.length;
-    const scale = 1 / Math.sqrt(mean + eps);
-    return x.map((value, i) => value * scale * weight[i]);
-  };
+  const { linear, row, add, relu, rms_norm, submodule } = live;
 
   const silu = (x) => x.map((value) => value / (1 + Math.exp(-value)));
 
