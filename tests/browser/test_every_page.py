@@ -38,6 +38,7 @@ LESSONS = {
     f"labml_nn/{name}.html"
     for name in (
         "lstm/index",
+        "recurrent/delta_net",
         "recurrent/elman/index",
         "recurrent/linear_attention",
         "recurrent/mamba2",
