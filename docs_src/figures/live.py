@@ -1,5 +1,6 @@
 """Pictures of the trained models, each above the button that runs its model in the page."""
 
+import json
 from pathlib import Path
 from unittest.mock import patch
 
@@ -10,9 +11,10 @@ import labml_nn
 from labml_nn.attention_maps import attention_maps
 from labml_nn.experiments.checkpoint import load_run
 from labml_nn.transformers import modern
-from pylit.figures.draw import Figure, heat_map
+from pylit.figures.draw import Figure, Table, heat_map
 
 RESULTS = Path(__file__).parents[1] / "results"
+WEIGHTS = Path(__file__).parents[1] / "live" / "weights"
 
 
 def attention():
@@ -282,6 +284,55 @@ def line():
         "0. At the line break and the letter after it the update gate is closed, and the state "
         "becomes 1. From then on the gate is open, and the state stays.",
         live="gru_gates",
+    )
+
+
+def recall():
+    """What the six models of the recall game know of lines with more and more pairs."""
+    names = {
+        "elman": "Elman",
+        "lstm": "LSTM",
+        "attention": "attention",
+        "linear_attention": "linear attention",
+        "mamba2": "Mamba-2",
+        "delta_net": "DeltaNet",
+    }
+    found = {}
+    for name, title in names.items():
+        script = WEIGHTS.joinpath(f"recall_{name}.js").read_text(encoding="utf-8")
+        found[title] = json.loads(script[script.index("{") : script.rindex("}") + 1])["right"]
+    lengths = next(iter(found.values()))["pairs"]
+    sides = {"once": "each letter comes once", "again": "half of the pairs overwrite"}
+    panels = [
+        heat_map(
+            [shares[side] for shares in found.values()],
+            title=title,
+            rows=list(found),
+            columns=[str(n) for n in lengths],
+            across="pairs",
+            most=1.0,
+        )
+        for side, title in sides.items()
+    ]
+    rows = [
+        [title, words, *(f"{100 * share:.0f}" for share in shares[side])]
+        for side, words in sides.items()
+        for title, shares in found.items()
+    ]
+    last = {title: (shares["once"][-1], shares["again"][-1]) for title, shares in found.items()}
+    said = ", ".join(f"{title} {a:.0%} and {b:.0%}" for title, (a, b) in last.items())
+    return Figure(
+        panels,
+        f"Two maps, a row for each model and a column for each number of pairs. With "
+        f"{lengths[-1]} pairs the right answers are, with each letter once and with overwritten "
+        f"letters: {said}.",
+        table=Table(
+            ["model", "lines", *map(str, lengths)],
+            rows,
+            title="Right answers in percent, by the number of pairs",
+            align="lw" + "r" * len(lengths),
+        ),
+        live="recall",
     )
 
 

@@ -81,7 +81,8 @@
       x = transformer_layer(x, position, w, caches[l], config, attn, (h) => options.off?.has(`${l}.${h}`));
       attention.push(attn);
     });
-    return linear(norm(x, model.w, "stack.norm"), E, model.w["generator.projection.bias"]);
+    // Tied models have no output matrix: they use the embedding once more.
+    return linear(norm(x, model.w, "stack.norm"), model.w["generator.projection.weight"] ?? E, model.w["generator.projection.bias"]);
   };
 
   // The state is the context: its tokens, and a KV cache for each layer. When it is full, its older

@@ -1,4 +1,4 @@
-// Gated DeltaNet: `labml_nn/recurrent/delta_net.py`.
+// DeltaNet and Gated DeltaNet: `labml_nn/recurrent/delta_net.py`.
 "use strict";
 {
   const { linear, relu, sigmoid, add, row, rms_norm, submodule } = live;
@@ -25,7 +25,7 @@
     return { k, v, beta, alpha, answer, error, memory: faded, found: read(q) };
   };
 
-  const mixer = (x, w, heads, { recent, memories }, { forget, subtract }) => {
+  const mixer = (x, w, { heads, gated }, { recent, memories }, { forget, subtract }) => {
     const parts = ["query", "key", "value"].map((name) => linear(x, w[`${name}.weight`]));
     const [HD, , HE] = parts.map((part) => part.length);
     const projected = new Float32Array(2 * HD + HE);
@@ -36,14 +36,14 @@
     const mixed = silu(projected.map((_, f) => window.reduce((sum, vector, j) => sum + kernel[f * width + j] * vector[f], 0)));
     const of = (start, size, h) => mixed.slice(start + h * size / heads, start + (h + 1) * size / heads);
 
-    const rates = linear(x, w["beta.weight"]), durations = linear(x, w["alpha.weight"]);
+    const rates = linear(x, w["beta.weight"]), durations = gated && linear(x, w["alpha.weight"]);
     const steps = memories.map((memory, h) => {
-      const alpha = Math.exp(-Math.exp(w.A_log[h]) * softplus(durations[h] + w.dt_bias[h]));
-      return rule(unit(of(0, HD, h)), unit(of(HD, HD, h)), of(2 * HD, HE, h), sigmoid(rates[h]), forget ? alpha : 1, memory, subtract);
+      const alpha = gated && forget ? Math.exp(-Math.exp(w.A_log[h]) * softplus(durations[h] + w.dt_bias[h])) : 1;
+      return rule(unit(of(0, HD, h)), unit(of(HD, HD, h)), of(2 * HD, HE, h), sigmoid(rates[h]), alpha, memory, subtract);
     });
-    const gate = silu(linear(x, w["gate.weight"])), y = new Float32Array(HE), size = HE / heads;
+    const gate = gated && silu(linear(x, w["gate.weight"])), y = new Float32Array(HE), size = HE / heads;
     steps.forEach(({ found }, h) => y.set(rms_norm(found, w["norm.weight"], 1e-5), h * size));
-    return [linear(y.map((value, i) => value * gate[i]), w["output.weight"]), { recent: window.slice(1), memories: steps.map(({ memory }) => memory), steps }];
+    return [linear(gated ? y.map((value, i) => value * gate[i]) : y, w["output.weight"]), { recent: window.slice(1), memories: steps.map(({ memory }) => memory), steps }];
   };
 
   // The state has for each layer the last inputs of the convolution, and the memories of the heads;
@@ -61,7 +61,7 @@
     let x = row(w["embedding.weight"], token);
     const after = state.map((before, l) => {
       const { of, mixing } = model.layers[l];
-      const [mixed, next] = mixer(rms_norm(x, of["norm_mixer.weight"]), mixing, heads, before, { forget, subtract });
+      const [mixed, next] = mixer(rms_norm(x, of["norm_mixer.weight"]), mixing, model.config, before, { forget, subtract });
       x = add(x, mixed);
       const hidden = relu(linear(rms_norm(x, of["norm_ff.weight"]), of["feed_forward.layer1.weight"], of["feed_forward.layer1.bias"]));
       x = add(x, linear(hidden, of["feed_forward.layer2.weight"], of["feed_forward.layer2.bias"]));

@@ -11,7 +11,9 @@ import pytest
 import torch
 from playwright.sync_api import sync_playwright
 
+from docs_src.live import recall
 from docs_src.live.export import NAMES, rounded_model
+from labml_nn.experiments.data import random_numbers
 
 pytestmark = pytest.mark.browser
 LIVE = Path(__file__).parents[2] / "docs_src" / "live"
@@ -43,6 +45,17 @@ READ = """([name, tokens, source]) => {
     again.push(read(tokens.slice(first, t + 1)).at(-1));
   }
   return { cached: read(tokens), again };
+}"""
+
+#: Reads a line of the recall game, and counts the numbers of the state after it.
+READ_LINE = """([weights, script, tokens]) => {
+  const read = [];
+  let state, logits;
+  for (const token of tokens) {
+    ({ logits, state } = live[script].step(live.models[weights], token, state));
+    read.push([...logits]);
+  }
+  return { read, numbers: live.panel.count(state) };
 }"""
 
 WRITE = """([name, tokens, source, seed]) => {
@@ -77,7 +90,8 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 def page(request, chromium, tmp_path_factory):
     """A page that has loaded all models, from a disk and from a server."""
     folder = tmp_path_factory.mktemp("live")
-    parts = ["tensors", *NAMES, *(f"weights/{name}" for name in NAMES)]
+    parts = ["tensors", *NAMES, *(f"weights/{name}" for name in NAMES), "recall"]
+    parts += [f"weights/recall_{name}" for name in recall.MODELS]
     shutil.copytree(LIVE, folder, dirs_exist_ok=True)
     scripts = "".join(f'<script src="{part}.js"></script>' for part in parts)
     folder.joinpath("index.html").write_text(f"<!doctype html><meta charset=utf-8>{scripts}")
@@ -114,6 +128,26 @@ def test_logits_are_those_of_torch(name, page):
             largest = max(largest, (torch.tensor(read[got]) - wanted).abs().max().item())
     print(f"{name}: largest difference {largest:.1e}")
     assert largest < 1e-3
+
+
+def numbers_of(state):
+    """How many numbers a state of torch has."""
+    if isinstance(state, torch.Tensor):
+        return state.numel() if state.is_floating_point() else 0
+    return sum(map(numbers_of, state)) if isinstance(state, (tuple, list)) else 0
+
+
+@pytest.mark.parametrize(("pairs", "letters"), [(1, 1), (9, 4), (20, 20), (20, 10)])
+@pytest.mark.parametrize("name", recall.MODELS)
+def test_the_recall_game_is_that_of_torch(name, pairs, letters, page):
+    model, (script, *_) = recall.delivered_model(name), recall.MODELS[name]
+    task = recall.RecallGame(batch_size=1, seq_len=3 * recall.PAIRS)
+    tokens = task.lines(random_numbers(11, pairs), pairs, letters).tokens
+    with torch.no_grad():
+        expected, state = model(tokens)
+    read = page.evaluate(READ_LINE, [f"recall_{name}", script, tokens[:, 0].tolist()])
+    assert (torch.tensor(read["read"]) - expected[:, 0]).abs().max() < 1e-3
+    assert read["numbers"] == numbers_of(state)
 
 
 @pytest.mark.parametrize("name", NAMES)

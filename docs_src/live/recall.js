@@ -1,0 +1,179 @@
+// The recall game: the reader writes pairs, and six small models answer side by side.
+"use strict";
+const recall = [
+  ["Elman network", "elman", "elman"],
+  ["LSTM", "lstm", "lstm"],
+  ["Attention", "attention", "autoregressive"],
+  ["Linear attention", "linear_attention", "linear_attention"],
+  ["Mamba-2", "mamba2", "mamba2"],
+  ["DeltaNet", "delta_net", "delta_net"],
+];
+live.panel = {
+  title: "The recall game: six memories",
+  needs: [...recall.map(([, , script]) => script), ...recall.map(([, name]) => `weights/recall_${name}`)],
+};
+// The numbers that a model keeps. What a step reports besides its state does not count.
+live.panel.kept = ["h", "c", "caches", "keys", "values", "memories", "recent"];
+live.panel.count = (state) => (ArrayBuffer.isView(state) ? state.length
+  : Object.entries(state).reduce((sum, [name, part]) =>
+    sum + (Array.isArray(state) || live.panel.kept.includes(name) ? live.panel.count(part) : 0), 0));
+live.panel.fill = (panel) => {
+  const { el, percent, slices, softmax, button, group } = live, { count } = live.panel;
+  const most = 20, alphabet = "abcdefghijklmnopqrstuvwxyz", digits = "0123456789";
+  const pick = (some) => some[Math.floor(Math.random() * some.length)];
+
+  const models = recall.map(([title, name, script]) => {
+    const model = live.models[`recall_${name}`], { step } = live[script];
+    return { title, model, read: (text, state) => {
+      let result = { state };
+      for (const token of live.encode(text, model)) result = step(model, token, result.state);
+      return result;
+    } };
+  });
+
+  // ## A line
+  let pairs = [], asked = "", answers = [], run = 0;
+  const last_of = (letter) => pairs.findLast((pair) => pair[0] === letter)[1];
+  const known = () => [...new Set(pairs.map(([letter]) => letter))];
+  const written = (some) => some.map((pair) => pair.join("")).join(" ");
+
+  // Each model reads the line once, and is then asked for each letter from the same state.
+  const answer = function* () {
+    const found = [];
+    for (const { model, read } of models) {
+      const { state } = read(pairs.flat().join(""));
+      const given = {};
+      for (const letter of known()) {
+        // A cache of attention grows in place, so each question gets a copy.
+        const shares = softmax(read(letter, structuredClone(state)).logits).subarray(0, digits.length);
+        const digit = shares.indexOf(Math.max(...shares));
+        given[letter] = { digit: model.characters[digit], share: shares[digit] };
+        yield;
+      }
+      found.push({ given, size: count(state) });
+    }
+    return found;
+  };
+  const compute = async () => {
+    const own = ++run;
+    const found = await slices(answer(), () => own !== run);
+    if (own !== run) return;
+    answers = found;
+    show();
+    panel.dataset.ready = own;
+  };
+
+  // ## The score
+  // A question counts once for a line. A line that is being typed does not count until a letter is pressed.
+  let counts = false, last_counted = "", marks = [];
+  const mark = () => {
+    const question = `${written(pairs)} ${asked}`;
+    if (question === last_counted) return;
+    last_counted = question;
+    marks = [...marks, answers.map(({ given }) => given[asked].digit === last_of(asked))].slice(-20);
+  };
+
+  const fault = el("p", { className: "fault", role: "alert" });
+  const input = el("textarea", { rows: 2, spellcheck: false, autocapitalize: "none" });
+  const read = () => {
+    const text = input.value.replace(/[\s,;]/g, "").toLowerCase();
+    const stranger = [...text].find((one) => !alphabet.includes(one) && !digits.includes(one));
+    const found = [...text.matchAll(/([a-z])([0-9])/g)].map(([, ...pair]) => pair);
+    if (stranger) fault.textContent = `“${stranger}” is neither a letter from a to z nor a digit; write pairs like a3 b7.`;
+    else if (!text) fault.textContent = "The line is empty; write pairs like a3 b7, or press “New pairs”.";
+    else if (written(found).replaceAll(" ", "") !== text) fault.textContent = "Each letter needs one digit after it, as in a3 b7.";
+    else if (found.length > most) fault.textContent = `The line has ${found.length} pairs, but the limit is ${most}; remove ${found.length - most}.`;
+    else {
+      fault.textContent = "";
+      pairs = found;
+      if (!known().includes(asked)) asked = pairs[0][0];
+      ask_for();
+      compute();
+    }
+  };
+  input.oninput = () => { counts = false; read() };
+
+  // Writes a line and asks for one of its letters.
+  const set = (some, letter, counted = true) => {
+    [input.value, asked, counts] = [written(some), letter, counted];
+    read();
+  };
+  const fresh = (n) => {
+    const some = [], left = [...alphabet];
+    for (let i = 0; i < n; i++) some.push([left.splice(Math.floor(Math.random() * left.length), 1)[0], pick(digits)]);
+    return some;
+  };
+  const new_pairs = (n) => {
+    const some = fresh(n);
+    set(some, pick(some)[0]);
+  };
+  const overwrite = () => {
+    const letter = pick(known()), old = last_of(letter);
+    const some = [...pairs, [letter, pick([...digits].filter((one) => one !== old))]];
+    // A full line loses another pair, so that the letter still comes twice.
+    if (some.length > most) some.splice(some.findIndex((pair) => pair[0] !== letter), 1);
+    set(some, letter);
+  };
+
+  // ## What is shown
+  const letters = el("div", { className: "row", role: "group" });
+  letters.setAttribute("aria-label", "Ask for a letter");
+  const ask_for = () => letters.replaceChildren(...known().sort().map((letter) => {
+    const one = button(letter, () => { [asked, counts] = [letter, true]; press(); compute() });
+    return Object.assign(one, { ariaLabel: `Ask for ${letter}` });
+  }));
+  const press = () => {
+    for (const one of letters.children) one.ariaPressed = one.textContent === asked;
+  };
+  const sentence = el("p", { className: "result" });
+  sentence.setAttribute("aria-live", "polite");
+  const rows = models.map(({ title }) => {
+    const [size, digit, share, line, score] = ["small", "", "small", "", ""].map((className) => el("span", { className }));
+    const heading = el("th", { scope: "row" }, title, size);
+    return { row: el("tr", {}, heading, el("td", {}, digit, share), el("td", {}, line), el("td", {}, score)), size, digit, share, line, score };
+  });
+  const heads = ["Model, and numbers that it keeps", "Answer", "This line", "Score"].map((name) => el("th", { scope: "col" }, name));
+  const table = el("table", {}, el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...rows.map(({ row }) => row)));
+  const sign = (right) => el("span", { role: "img", ariaLabel: right ? "right" : "wrong" }, right ? "✓" : "✗");
+
+  const show = () => {
+    press();
+    if (counts) mark();
+    const truth = last_of(asked), right = [], wrong = [];
+    rows.forEach(({ row, size, digit, share, line, score }, m) => {
+      const { given, size: numbers } = answers[m], one = given[asked], knows = one.digit === truth;
+      (knows ? right : wrong).push(knows ? models[m].title : `${models[m].title} (${one.digit})`);
+      row.className = knows ? "right" : "wrong";
+      size.textContent = `${numbers.toLocaleString("en")} numbers`;
+      digit.replaceChildren(el("b", {}, one.digit), " ", sign(knows));
+      share.textContent = percent(one.share);
+      const all = known();
+      line.textContent = `${all.filter((letter) => given[letter].digit === last_of(letter)).length} of ${all.length}`;
+      score.textContent = marks.length ? `${marks.filter((mark) => mark[m]).length} of ${marks.length}` : "–";
+    });
+    const [yes, no] = [right, wrong].map((names) => names.join(", "));
+    const said = !no ? "All six models are right." : !yes ? "All six models are wrong." : `Right: ${yes}. Wrong: ${no}.`;
+    sentence.textContent = `${asked} is ${truth}. ${said}`;
+  };
+
+  const small = models.map(({ model }) => model.parameters);
+  const thousands = (number) => `${Math.round(number / 1000)},000`;
+  const from_line = (line, letter) => () => set(line.split(" ").map((pair) => [...pair]), letter, false);
+  panel.append(
+    el("p", {}, "Write pairs of a letter and a digit. Each model reads them from left to right and is then asked for a letter. If a letter comes twice, its last digit counts."),
+    el("p", { className: "small" }, `Six models of ${thousands(Math.min(...small))} to ${thousands(Math.max(...small))} parameters, int8 with a scale per row. They were trained on such lines, of up to ${most} pairs, and all lines were random. So whatever they know of yours is in their state.`),
+    group("Three observations", live.observations([
+OBSERVATIONS
+    ])),
+    el("div", { className: "field" }, el("label", {}, el("span", {}, `Pairs, up to ${most}`), input),
+      el("div", { className: "row" },
+        button("New pairs", () => new_pairs(pairs.length || 6)),
+        button("More pairs", () => new_pairs(Math.min(most, (pairs.length || 2) + 4))),
+        button("Fewer pairs", () => new_pairs(Math.max(2, (pairs.length || 8) - 4))),
+        button("Overwrite one", () => { if (pairs.length) overwrite() })),
+      fault),
+    group("Ask for a letter", letters, sentence, el("div", { className: "table-scroll" }, table),
+      el("p", { className: "small" }, "“This line” counts the letters of this line that a model knows, and “Score” your last 20 questions. A guess is right once in ten times.")),
+  );
+  from_line("a3 b7 c1 a9", "a")();
+};
