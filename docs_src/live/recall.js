@@ -111,7 +111,7 @@ live.panel.fill = (panel) => {
     const letter = pick(known()), old = last_of(letter);
     const some = [...pairs, [letter, pick([...digits].filter((one) => one !== old))]];
     // A full line loses another pair, so that the letter still comes twice.
-    if (some.length > most) some.splice(some.findIndex((pair) => pair[0] !== letter), 1);
+    if (some.length > most) some.splice(Math.max(0, some.findIndex((pair) => pair[0] !== letter)), 1);
     set(some, letter);
   };
 
@@ -163,7 +163,9 @@ live.panel.fill = (panel) => {
     el("p", {}, "Write pairs of a letter and a digit. Each model reads them from left to right and is then asked for a letter. If a letter comes twice, its last digit counts."),
     el("p", { className: "small" }, `Six models of ${thousands(Math.min(...small))} to ${thousands(Math.max(...small))} parameters, int8 with a scale per row. They were trained on such lines, of up to ${most} pairs, and all lines were random. So whatever they know of yours is in their state.`),
     group("Three observations", live.observations([
-OBSERVATIONS
+      ["Three pairs are few. The four models with a list or a matrix know them all. The Elman network and the LSTM answer 6, the digit that came twice, whatever you ask: their vectors know which digits came, but not whose.", from_line("a6 r5 z6", "r")],
+      ["Twenty pairs are many. Attention knows all of them, but it keeps 5,120 numbers. The matrices are smaller, and some begin to fail: DeltaNet knows 18, and Mamba-2 15.", from_line("o9 r2 z9 x0 q8 s1 g0 f0 v3 p3 u9 b0 h7 e5 c7 w9 i3 a8 t3 d4", "x")],
+      ["Here k comes four times. Linear attention adds all four digits and answers 0, an old one. Mamba-2 answers 9, the one before the last. DeltaNet replaced them, and answers 5.", from_line("o7 k3 d6 e2 v4 k0 o1 k9 p3 d0 k5", "k")],
     ])),
     el("div", { className: "field" }, el("label", {}, el("span", {}, `Pairs, up to ${most}`), input),
       el("div", { className: "row" },

@@ -7,6 +7,7 @@ import torch
 from torch.nn import functional as F
 
 import labml_nn
+from docs_src.live import recall
 from docs_src.live.export import HERE, NAMES, read_run, round_model, rounded_model
 from labml_nn.attention_maps import attention_maps
 from labml_nn.recurrent import delta_net
@@ -359,6 +360,69 @@ def test_the_gru_cell_that_marks_names():
     assert z.mean() == pytest.approx(0.09, abs=0.005)
     assert h[names].mean() == pytest.approx(-0.60, abs=0.005)
     assert h[~names].mean() == pytest.approx(0.99, abs=0.005)
+
+
+@torch.no_grad()
+def answers(line):
+    """What each model of the recall game answers when it is asked for the letters of a line."""
+    vocabulary = recall.RecallGame.words()
+    text = line.replace(" ", "")
+    letters = sorted(set(text[::2]))
+    tokens = torch.stack([vocabulary.encode(text + letter) for letter in letters], 1)
+    found = {}
+    for name in recall.MODELS:
+        digits = recall.delivered_model(name)(tokens)[0][-1, :, :10].argmax(-1).tolist()
+        found[name] = dict(zip(letters, map(str, digits), strict=True))
+    return found
+
+
+def test_vectors_know_which_digits_came_but_not_whose():
+    for name, given in answers("a6 r5 z6").items():
+        vector = name in ("elman", "lstm")
+        assert given == (
+            {"a": "6", "r": "6", "z": "6"} if vector else {"a": "6", "r": "5", "z": "6"}
+        )
+
+
+def test_twenty_pairs_are_too_many_for_some_matrices():
+    line = "o9 r2 z9 x0 q8 s1 g0 f0 v3 p3 u9 b0 h7 e5 c7 w9 i3 a8 t3 d4"
+    truth = dict(line.split())
+    known = {
+        name: sum(given[letter] == truth[letter] for letter in truth)
+        for name, given in answers(line).items()
+    }
+    assert (known["attention"], known["delta_net"], known["mamba2"]) == (20, 18, 15)
+
+
+def test_only_a_memory_that_replaces_forgets_old_digits():
+    given = answers("o7 k3 d6 e2 v4 k0 o1 k9 p3 d0 k5")
+    assert {name: one["k"] for name, one in given.items() if name not in ("elman", "lstm")} == {
+        "attention": "5",
+        "linear_attention": "0",
+        "mamba2": "9",
+        "delta_net": "5",
+    }
+
+
+@pytest.mark.parametrize("name", recall.MODELS)
+def test_right_answers_are_those_of_the_delivered_model(name):
+    right = recall.read(name)["right"]
+    for side, letters in (("once", 12), ("again", 6)):
+        share = right[side][right["pairs"].index(12)]
+        found = recall.right_answers(recall.delivered_model(name), 12, letters)
+        assert found == pytest.approx(share, abs=0.002)
+
+
+def test_the_last_digit_of_a_letter_counts():
+    game = recall.RecallGame(batch_size=50, seq_len=60)
+    for step in range(10):
+        batch = game.batch(step)
+        for tokens, targets in zip(batch.tokens.T, batch.targets.T, strict=True):
+            asked = targets != batch.padding_token
+            line, questions = game.decode(tokens[~asked]), game.decode(tokens[asked])
+            last = {line[i]: line[i + 1] for i in range(0, len(line), 2)}
+            assert sorted(questions) == sorted(last)
+            assert game.decode(targets[asked]) == "".join(last[one] for one in questions)
 
 
 @pytest.mark.parametrize("name", NAMES)
