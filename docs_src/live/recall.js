@@ -64,7 +64,7 @@ live.panel.fill = (panel) => {
   };
 
   // ## The score
-  // A question counts once for a line. A line that is being typed does not count until a letter is pressed.
+  // A question counts once for a line. A line that is being typed does not count.
   let counts = false, last_counted = "", marks = [];
   const mark = () => {
     const question = `${written(pairs)} ${asked}`;
@@ -76,7 +76,10 @@ live.panel.fill = (panel) => {
   const fault = el("p", { className: "fault", role: "alert" });
   const input = el("textarea", { rows: 2, spellcheck: false, autocapitalize: "none" });
   const read = () => {
-    const text = input.value.replace(/[\s,;]/g, "").toLowerCase();
+    let text = input.value.replace(/[\s,;]/g, "").toLowerCase();
+    // A letter at the end is the question, or the beginning of another pair.
+    const [, last] = /[0-9]([a-z])$/.exec(text) ?? [];
+    if (last) text = text.slice(0, -1);
     const stranger = [...text].find((one) => !alphabet.includes(one) && !digits.includes(one));
     const found = [...text.matchAll(/([a-z])([0-9])/g)].map(([, ...pair]) => pair);
     if (stranger) fault.textContent = `“${stranger}” is neither a letter from a to z nor a digit; write pairs like a3 b7.`;
@@ -86,6 +89,7 @@ live.panel.fill = (panel) => {
     else {
       fault.textContent = "";
       pairs = found;
+      if (known().includes(last)) asked = last;
       if (!known().includes(asked)) asked = pairs[0][0];
       ask_for();
       compute();
@@ -128,7 +132,8 @@ live.panel.fill = (panel) => {
   const sentence = el("p", { className: "result" });
   sentence.setAttribute("aria-live", "polite");
   const rows = models.map(({ title }) => {
-    const [size, digit, share, line, score] = ["small", "", "small", "", ""].map((className) => el("span", { className }));
+    const [size, digit, share, line, score] = ["small", "", "small", "", ""].map((className) => el("span", { className }, "…"));
+    digit.replaceChildren(el("b", {}, "…"));
     const heading = el("th", { scope: "row" }, title, size);
     return { row: el("tr", {}, heading, el("td", {}, digit, share), el("td", {}, line), el("td", {}, score)), size, digit, share, line, score };
   });
@@ -158,9 +163,12 @@ live.panel.fill = (panel) => {
 
   const small = models.map(({ model }) => model.parameters);
   const thousands = (number) => `${Math.round(number / 1000)},000`;
-  const from_line = (line, letter) => () => set(line.split(" ").map((pair) => [...pair]), letter, false);
+  const from_line = (line, letter) => () => {
+    set(line.split(" ").map((pair) => [...pair]), letter, false);
+    table.scrollIntoView({ block: "nearest" });
+  };
   panel.append(
-    el("p", {}, "Write pairs of a letter and a digit. Each model reads them from left to right and is then asked for a letter. If a letter comes twice, its last digit counts."),
+    el("p", {}, "Write pairs of a letter and a digit. Each model reads them from left to right and is then asked for a letter, which you can choose below or write at the end of the line. If a letter comes twice, its last digit counts."),
     el("p", { className: "small" }, `Six models of ${thousands(Math.min(...small))} to ${thousands(Math.max(...small))} parameters, int8 with a scale per row. They were trained on such lines, of up to ${most} pairs, and all lines were random. So whatever they know of yours is in their state.`),
     group("Three observations", live.observations([
       ["Three pairs are few. The four models with a list or a matrix know them all. The Elman network and the LSTM answer 6, the digit that came twice, whatever you ask: their vectors know which digits came, but not whose.", from_line("a6 r5 z6", "r")],
@@ -175,7 +183,7 @@ live.panel.fill = (panel) => {
         button("Overwrite one", () => { if (pairs.length) overwrite() })),
       fault),
     group("Ask for a letter", letters, sentence, el("div", { className: "table-scroll" }, table),
-      el("p", { className: "small" }, "“This line” counts the letters of this line that a model knows, and “Score” your last 20 questions. A guess is right once in ten times.")),
+      el("p", { className: "small" }, "“This line” counts the letters of this line that a model knows, and “Score” your last 20 questions, if you asked them with a button. A guess is right once in ten times.")),
   );
-  from_line("a3 b7 c1 a9", "a")();
+  set([["a", "3"], ["b", "7"], ["c", "1"], ["a", "9"]], "a", false);
 };

@@ -90,7 +90,8 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 def page(request, chromium, tmp_path_factory):
     """A page that has loaded all models, from a disk and from a server."""
     folder = tmp_path_factory.mktemp("live")
-    parts = ["tensors", *NAMES, *(f"weights/{name}" for name in NAMES), "recall"]
+    scripts = dict.fromkeys([*NAMES, *(script for script, *_ in recall.MODELS.values())])
+    parts = ["tensors", *scripts, *(f"weights/{name}" for name in NAMES), "recall"]
     parts += [f"weights/recall_{name}" for name in recall.MODELS]
     shutil.copytree(LIVE, folder, dirs_exist_ok=True)
     scripts = "".join(f'<script src="{part}.js"></script>' for part in parts)
