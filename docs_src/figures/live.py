@@ -105,11 +105,7 @@ def matrix():
         memory = model(tokens)[1].layers[0][0][0, 0, :, :-1]
         largest.append(memory.abs().max().item())
         title = "after " + text.replace("\n", "↵")
-        panels.append(
-            heat_map(
-                memory.tolist(), title=title, down="key", across="value", cell=7.0, width=180.0
-            )
-        )
+        panels.append(heat_map(memory.tolist(), title=title, down="key", across="value", cell=9.0))
     return Figure(
         panels,
         "The memory of a head after six characters and after seventeen: a matrix of the same size, "
