@@ -78,7 +78,7 @@ def forms():
     )
 
 
-def found(d_k, pairs, trials=TRIALS):
+def _found(d_k, pairs, trials=TRIALS):
     """The share of values that are found, one-hot values under random keys of length 1."""
     torch.manual_seed(1)
     keys = F.normalize(torch.randn(pairs, trials, 1, d_k), dim=-1)
@@ -91,7 +91,7 @@ def found(d_k, pairs, trials=TRIALS):
 
 def capacity():
     """The share of values that are found, by the number of pairs and the size of a key."""
-    curves = {d_k: [100 * found(d_k, pairs) for pairs in PAIRS] for d_k in SIZES}
+    curves = {d_k: [100 * _found(d_k, pairs) for pairs in PAIRS] for d_k in SIZES}
     plot = Plot((0, PAIRS[-1]), (0, 100), height=140, x_label="pairs", y_label="% found")
     for tone, (d_k, shares) in enumerate(curves.items()):
         plot.line(PAIRS, shares, tone, label=str(d_k))

@@ -140,7 +140,7 @@ def _mixers(is_wanted):
     return _finished(head, lines, table, (), note)
 
 
-def mixer_tokens():
+def mixers_tokens():
     """One more token, and the state that it needs."""
     table, rows = _read("mixers", "tokens")
     lengths = list(dict.fromkeys(row["length"] for row in rows))

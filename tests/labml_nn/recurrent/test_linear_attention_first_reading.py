@@ -97,9 +97,9 @@ def test_a_sum_in_bfloat16_stops_growing():
 @pytest.mark.parametrize("d_k", figures.SIZES)
 def test_the_capacity_figure(d_k):
     """All is found of a few pairs, and less of more."""
-    shares = [figures.found(d_k, pairs, trials=40) for pairs in (1, 64)]
+    shares = [figures._found(d_k, pairs, trials=40) for pairs in (1, 64)]
     assert shares[0] == 1.0 > shares[1]
-    assert figures.found(2 * d_k, 64, trials=40) > shares[1]
+    assert figures._found(2 * d_k, 64, trials=40) > shares[1]
 
 
 def result(name):
