@@ -3,7 +3,7 @@
 import json
 import re
 from pathlib import Path
-from statistics import mean
+from statistics import mean, median
 from typing import Any
 
 import pytest
@@ -11,11 +11,14 @@ import torch
 from test_figures_data import draw
 
 from docs_src.results.studies import (
+    BEST_MEMORY_RATE,
     BEST_RATE,
     COMMON,
     DEPTHS,
     LARGEST,
     LONGEST_CURVE,
+    MEMORY,
+    MEMORY_RATES,
     MODELS,
     RATES,
     STUDIES,
@@ -125,7 +128,7 @@ def test_a_result_is_that_of_the_run_as_it_is_declared():
         finished = result.result["stopped"] == "finished"
         assert finished and result.last.step == result.run["training"]["steps"], job
         assert job.describes(result.run), f"{job}: `make results` makes it again"
-        assert result.corpus.startswith("Tiny Shakespeare"), job
+        assert result.corpus.startswith(job.run.task or "Tiny Shakespeare"), job
         assert len(result.train) <= LONGEST_CURVE, job
 
 
@@ -141,6 +144,36 @@ def test_models_have_equal_parameters_and_read_one_text():
     sizes = [runs[0].parameters for runs in found.values() if runs]
     assert max(sizes, default=1) / min(sizes, default=1) < 1.02
     comparable(run for job in KEPT if (run := read_result(job.kept(RESULTS))).run["task"] == "text")
+
+
+def answers(task: str, name: str) -> list[float]:
+    return sorted(run.result["accuracy"] for run in results_of(task, RESULTS)[name])
+
+
+def test_what_the_page_says_of_memory():
+    vectors = ("elman", "gru", "lstm")
+    assert all(max(answers("recall", name)) < 0.15 for name in vectors)
+    for name in ("autoregressive", "linear_attention", "delta_net", "mamba2"):
+        assert median(answers("recall", name)) > 0.99, name
+    gated = median(answers("recall", "gated_delta_net"))
+    assert gated < median(answers("recall", "delta_net")) - 0.2
+    added, replaced = (median(answers("overwrite", n)) for n in ("linear_attention", "delta_net"))
+    assert 0.7 < added < 0.8 and 0.88 < replaced < 0.95
+    assert all(min(answers("parity", name)) > 0.99 for name in vectors)
+    assert max(answers("parity", "autoregressive")) < 0.6
+    for name in ("linear_attention", "delta_net", "gated_delta_net", "mamba2"):
+        assert max(answers("parity", name)) < 0.75, name
+    assert sum(share > 0.99 for share in answers("parity", "feedback")) == 4
+
+
+def test_models_on_tasks_of_memory_have_equal_parameters_and_the_best_rates():
+    sizes = [runs[0].parameters for runs in results_of("recall", RESULTS).values()]
+    assert max(sizes) / min(sizes) < 1.01
+    found = results_of("memory_rates", RESULTS)
+    for task, best in BEST_MEMORY_RATE.items():
+        for name in MEMORY:
+            losses = {rate: found[f"{task}-{name}-{rate:g}"][0].loss for rate in MEMORY_RATES}
+            assert best[name] == min(losses, key=losses.__getitem__), f"{name}, {task}"
 
 
 def test_each_model_has_the_best_of_the_rates_that_were_tried():
