@@ -13,7 +13,7 @@ PAGES += [
     f"labml_nn/{name}.html"
     for name in ("lstm/index", "lstm/gru", "recurrent/delta_net", "recurrent/mamba2")
 ]
-PAGES += ["labml_nn/recurrent/linear_attention.html"]
+PAGES += ["labml_nn/recurrent/linear_attention.html", "memory.html"]
 PAGES += [f"labml_nn/transformers/{name}.html" for name in ("models", "positional_encoding")]
 READY = "document.querySelector('.live')?.dataset.ready"
 
