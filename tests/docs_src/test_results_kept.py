@@ -153,12 +153,13 @@ def answers(task: str, name: str) -> list[float]:
 def test_what_the_page_says_of_memory():
     vectors = ("elman", "gru", "lstm")
     assert all(max(answers("recall", name)) < 0.15 for name in vectors)
-    for name in ("autoregressive", "linear_attention", "delta_net", "mamba2"):
+    for name in ("autoregressive", "feedback", "linear_attention", "delta_net", "mamba2"):
         assert median(answers("recall", name)) > 0.99, name
     gated = median(answers("recall", "gated_delta_net"))
     assert gated < median(answers("recall", "delta_net")) - 0.2
     added, replaced = (median(answers("overwrite", n)) for n in ("linear_attention", "delta_net"))
     assert 0.7 < added < 0.8 and 0.88 < replaced < 0.95
+    assert all(max(answers("overwrite", name)) < 0.1 for name in ("autoregressive", "feedback"))
     assert all(min(answers("parity", name)) > 0.99 for name in vectors)
     assert max(answers("parity", "autoregressive")) < 0.6
     for name in ("linear_attention", "delta_net", "gated_delta_net", "mamba2"):
