@@ -21,7 +21,7 @@ TASKS = ("recall", "overwrite", "parity")
 LENGTHS, BYTES = (48, 1024, 8192), 4
 
 
-def answers(task):
+def _answers(task):
     """The share of right answers of each model and seed, in percent."""
     found = results_of(task, RESULTS)
     return {name: [100 * run.result["accuracy"] for run in runs] for name, runs in found.items()}
@@ -29,7 +29,7 @@ def answers(task):
 
 def bench():
     """The tasks of memory, at equal parameters."""
-    on_tasks = [answers(task) for task in TASKS]
+    on_tasks = [_answers(task) for task in TASKS]
     rows = [[NAMES[name], *(_percent(of[name]) for of in on_tasks)] for name in MEMORY]
     notes = [
         "Right answers in percent: the median of five seeds, with the lowest and the highest where "

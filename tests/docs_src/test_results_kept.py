@@ -169,7 +169,7 @@ def test_what_the_page_says_of_memory():
 
 def test_models_on_tasks_of_memory_have_equal_parameters_and_the_best_rates():
     sizes = [runs[0].parameters for runs in results_of("recall", RESULTS).values()]
-    assert max(sizes) / min(sizes) < 1.01
+    assert max(sizes) / min(sizes) < 1.02
     found = results_of("memory_rates", RESULTS)
     for task, best in BEST_MEMORY_RATE.items():
         for name in MEMORY:
