@@ -63,7 +63,7 @@ the *last* pair can always be found, and older ones only as far as later keys ar
 right angles to theirs. Two features have room for two people.
 
 How much does a larger memory hold? We give keys 16 features, write random pairs, and
-count how often the answer to a key is nearer to its own value than to all others:
+count how often the answer to a key is nearer to its last value than to all others:
 
 ![How often the value of a key is found, in a memory for keys of 16 features. Left:
 eight random keys get new values again and again. Right: 64 random keys are written
@@ -262,8 +262,9 @@ def delta_rule_chunk(
     ## All tokens at once
 
     The loop is slow, because each step is small and waits for the one before. What does
-    it wait for? For the error, and so for the memory, and so for the *errors* before.
-    But not for the memory itself. Let us write $u_1$ to $u_4$ for what was written, the
+    it wait for? For the answer of the memory. But this memory is a sum of what was
+    written before, each under its own key. So the *errors* before are enough, and we
+    never need the matrix itself. Let us write $u_1$ to $u_4$ for what was written, the
     four errors of our table. The fourth key, that of Cleo, has the dot product 0.6 with
     the key of Ann, and 0.8 with that of Ben. So Cleo finds 0.6 times what was written
     for Ann, and 0.8 times what was written for Ben:
@@ -420,10 +421,11 @@ class DeltaNet(nn.Module):
             # How much to forget. We write $\alpha = e^{-a \Delta}$. The rate $a$ is a
             # parameter of the head, and the time $\Delta$ for which it acts is computed
             # from the token. Both must be positive. So $\log a$ is learned, and
-            # $\Delta$ is the softplus of a sum $z$, $\log(1 + e^z)$. It begins between
-            # 0.001 and 0.1, so that a new network forgets slowly, and each head at
-            # another pace. The names are those of [Mamba-2](mamba2.py), where this gate
-            # comes from.
+            # $\Delta$ is the softplus of a sum $z$, $\log(1 + e^z)$. At the start $a$
+            # lies between 0 and 16, and $\Delta$ between about 0.001 and 0.1. So most
+            # heads keep more than 0.9 from one token to the next, and a few forget
+            # nearly all within a few tokens. The names are those of
+            # [Mamba-2](mamba2.py), where this gate comes from.
             self.alpha = nn.Linear(d_model, heads, bias=False)
             self.A_log = nn.Parameter((16 * (1 - torch.rand(heads))).log())
             shortest, longest = math.log(0.001), math.log(0.1)

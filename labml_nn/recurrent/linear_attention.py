@@ -68,8 +68,9 @@ $1 \cdot (5, 0) + 0.6 \cdot (3, 1) + 0.8 \cdot (2, 4) = (8.4, 3.8)$.
 Ann and Ben did not disturb each other, because their keys are **orthogonal**. They
 stand at a right angle, and their dot product is 0. This is what limits the memory. In a
 plane there are not more than two directions at right angles, and among vectors of $d_k$
-numbers not more than $d_k$. So a memory whose keys have $d_k$ numbers can keep $d_k$
-pairs apart. With more than that, it begins to mix them up.
+numbers not more than $d_k$. So a memory whose keys have $d_k$ numbers can keep at most
+$d_k$ pairs exactly apart, and only if their keys are orthogonal. Other keys mix, a
+little or much.
 
 ## This is attention
 
@@ -82,14 +83,15 @@ $$q \, S \;=\; q \sum_s k_s^\top v_s \;=\; \sum_s (q \cdot k_s) \, v_s$$
 Look at the right side first. It compares the query with each key by a dot product, and
 adds up the values with these weights. This is attention. Only the softmax is missing.
 Now look at the left side. It needs no list of keys and values, because the matrix $S$
-is all that it needs. We have only moved a pair of brackets, from
-$(q \, k_s^\top) \, v_s$ to $q \, (k_s^\top v_s)$, and the list has become a matrix of
-fixed size. With a softmax this is impossible. $\exp(q \cdot k_s)$ cannot be taken apart
-into something that we know when the pair is written, and something that we know when it
-is read.
+is all that it needs. We have only moved a pair of brackets, from $(q \, k_s^\top) \,
+v_s$ to $q \, (k_s^\top v_s)$, and the list has become a matrix of fixed size. With a
+softmax we cannot move the brackets. In $\exp(q \cdot k_s)$ query and key are multiplied
+*inside* of the exp. To write it as a dot product of a vector of $q$ and a vector of
+$k_s$, these vectors would need infinitely many numbers.
 
-So we can compute the same in two ways. One is a table of all queries and keys, as in
-attention. The other is a loop. For each token $t$ it writes a pair, and then it reads:
+So we can compute the same in two ways. One is a table of scores, one for each query and
+each key up to it, as in attention with a causal mask. The other is a loop. For each
+token $t$ it writes a pair, and then it reads:
 
 $$S_t = S_{t-1} + k_t^\top v_t, \qquad y_t = q_t \, S_t$$
 
@@ -143,10 +145,10 @@ y_t &= \frac{\phi(q_t) \, S_t}{\phi(q_t) \cdot z_t}
 \end{align}
 
 Can positive keys be orthogonal? Nearly. Where one of them is large, the other must be
-close to 0, and $\phi$ makes that of negative numbers. For example,
-$\phi(5, -5) = (6, 0.007)$ and $\phi(-5, 5) = (0.007, 6)$. The product of each with
-itself is 36, and with the other one 0.08. With these keys Ann gets (2.998, 1.007),
-which is nearly right. The network can learn such keys.
+close to 0, and $\phi$ makes that of negative numbers. For example, $\phi(5, -5) = (6,
+0.007)$ and $\phi(-5, 5) = (0.007, 6)$. The product of each with itself is 36, and with
+the other one 0.08. With these as the keys of Ann and Ben, and without Cleo, Ann gets
+(2.998, 1.007), which is nearly right. The network can learn such keys.
 
 ## Which key belongs to which value?
 
@@ -174,8 +176,9 @@ does a matrix not do better than a vector? Let us look at the weights that it st
 for. In no head does the character before get more than 5 % of them on average, where
 equal weights would give it 3 %. A head of the [Transformer](../transformers/mha.py)
 gives it 65 %. The softmax can single out one character, because $\exp$ turns a small
-lead into a large one. Without it the weights stay nearly equal, and what is found is
-close to a mean of all that was read.
+lead into a large one. Without it, weights differ much only if keys are nearly
+orthogonal. On this text the model did not learn such keys. Its weights stay nearly
+equal, and what is found is close to a mean of all that was read.
 
 So this model finds the last few characters through its convolution. If only the keys go
 through one, the loss after 250 updates is 2.30, and 2.04 if all three do. In
@@ -195,8 +198,8 @@ $d_k \cdot d_v$ numbers and reads as many, and the state stays as large as it is
 whole text costs $T$ times that, and not $T^2$. In training, nothing has to wait: with
 [chunks](#linear_attention_chunks), most of the work is a few products of matrices.
 
-The price is a memory that has room for $d_k$ pairs in each head, while attention has
-room for all. How bad is it to write more? The figure shows random keys of length 1, and
+The price: in each head at most $d_k$ pairs are found exactly, while attention has room
+for all. How bad is it to write more? The figure shows random keys of length 1, and
 values that are one of 64. What is found is disturbed, but as long as the right value
 still stands out, you can guess it. So a memory holds more than $d_k$ pairs if a few
 mistakes do no harm:
@@ -204,10 +207,11 @@ mistakes do no harm:
 ![The share of values that are found, by the number of pairs, for keys of 4, 8, 16 and
 32 numbers.](figure:linear_attention.capacity)
 
-And nothing in it is ever replaced. Suppose that Ann eats two apples, and has (1, 1). We
-write this with the key that she has, and ask for her. The sum is (3, 1) + (1, 1) = (4,
-2), and the average is (2, 1). Neither is (1, 1). To replace a value, we would have to
-take out the old one first. That is the [delta rule](delta_net.py), the next lesson.
+And nothing in it is ever replaced. Take Ann and Ben alone, with the keys (1, 0) and (0,
+1). Suppose that Ann eats two apples, and has (1, 1). We write this with her key, and
+ask for her. The sum is (3, 1) + (1, 1) = (4, 2), and the average is (2, 1). Neither is
+(1, 1). To replace a value, we would have to take out the old one first. That is the
+[delta rule](delta_net.py), the next lesson.
 
 <details><summary>Symbols, their code and shapes</summary>
 

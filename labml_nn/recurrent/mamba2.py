@@ -30,8 +30,9 @@ of $e$. What runs in is the time multiplied by the strength of the stream:
 
 $$h \leftarrow e^{\Delta A} \, h + \Delta \, x$$
 
-The number $A$ is negative. It says how large the hole is, and we choose −3. (Some of
-the new water also runs out while the tap is open. Like the paper, we leave that out.)
+The number $A$ is negative. It says how large the hole is, and we choose −3. (In a real
+bucket some of the new water runs out while the tap is open: with $\Delta = 1$ two
+thirds of it. Like the paper, we leave that out, and the formula stays simple.)
 
 Suppose that each word takes the same time. With $\Delta = 1$ a step keeps $e^{-3} =
 0.05$ of the water. With $\Delta = 0.1$ it keeps $e^{-0.3} = 0.74$:
@@ -60,8 +61,9 @@ The old runs out, and the new has time to run in. For a word with a small $\Delt
 hardly any time passes, and nothing happens.
 
 This is the idea of Mamba ([@gu2023mamba]): **the model computes $\Delta$ from the
-word**. It does so as an [LSTM](../lstm/__init__.py) computes a gate, with a sum of
-learned weights. Because the memory now selects what it keeps, it is called *selective*.
+word**. As in the gate of an [LSTM](../lstm/__init__.py), this is a weighted sum of the
+numbers in the word's vector, and the weights are learned. A function then makes it
+positive. Because the memory now selects what it keeps, it is called *selective*.
 
 ## A line by hand
 
@@ -80,10 +82,10 @@ The key of Ann is (1, 0), so she has the first row of the matrix, and that of Be
 | a night | (1, 1) | (0, 0) | 30 | 0.05 | (0.15, 0.05) | (0, 0) |
 | Ben … | (0, 1) | (2, 4) | 1 | 0.90 | (0.14, 0.05) | (2, 4) |
 
-Each matrix is the one above it, multiplied by what is kept, plus the **outer product**
-of key and value: each number of the key times each number of the value, and all of it
-times $\Delta$. To read, multiply the query by the matrix. The query for Ann is her key,
-(1, 0), and it finds the first row. In the morning next to nothing is known about Ann.
+Multiply the matrix above by what is kept. Then add $\Delta$ times the **outer product**
+of key and value, which is each number of the key times each number of the value. To
+read, multiply the query by the matrix. The query for Ann is her key, (1, 0), and it
+finds the first row. In the morning next to nothing is known about Ann.
 
 **In one formula.** $k_t$, $v_t$ and $q_t$ are key, value and query of step $t$:
 
@@ -117,8 +119,8 @@ because nobody reads what is not yet written. Below the diagonal we multiply. Be
 Ann and Ben came the night and Ben's own step, so 0.05 · 0.90 = 0.045 of her is left.
 The second table also has the agreement of queries and keys, if each step asks for Ann.
 ($\odot$ multiplies two tables number by number.) Now multiply its last row by the three
-values: 0.045 · (3, 1) + 0.90 · (0, 0) + 0 · (2, 4) = (0.14, 0.05). That is what the
-loop had found.
+$\Delta_s v_s$: 0.045 · 1 · (3, 1) + 0.90 · 30 · (0, 0) + 0 · 1 · (2, 4) = (0.14, 0.05).
+That is what the loop had found.
 
 Here is $L$ for the words at the station. The 9 closes a chapter: a word that reads
 after it finds hardly anything of what was written before.
@@ -195,7 +197,8 @@ assert right > 0.99 and delta[1:].min() > 10 * delta[0]
 
 After 200 updates all answers are right, even in texts that are twenty times longer than
 those of the training. And look at $\Delta$: it is 0.006 for *er*, and at least 0.12 for
-a digit. The network has found by itself what we had chosen by hand.
+a digit, which is twenty times as long. The network has found by itself that digits
+matter and *er* does not.
 
 Two layers of width 64, with four heads each, were trained on Shakespeare for three
 minutes of one CPU core. They write like this:
@@ -324,8 +327,8 @@ def ssd_table(
     """
     # How much of what step $s$ wrote is left at step $t$? For that we need the sum of
     # $\Delta A$ over the steps *after* $s$, up to $t$. `past` is 1 where $t > s$, and
-    # `cumsum` adds along the rows. Then $e$ to these sums is $L$. Above the diagonal
-    # the sums are 0 and would give 1, so `causal` puts zeros there.
+    # `cumsum(0)` adds from top to bottom in each column. Then $e$ to these sums is $L$.
+    # Above the diagonal the sums are 0 and would give 1, so `causal` puts zeros there.
     #
     # Two running sums and their difference would need less work. But after a night of
     # −3000 that difference has lost its last digits, and we want to know what is left
@@ -600,7 +603,7 @@ class Mamba2LanguageModel(RecurrentLanguageModel):
 #
 # A mixer has about $6 C^2 + 2 C d_k$ parameters, where attention has $4 C^2$, because
 # its values are twice as wide. A state has $H d_k d_v$ numbers, whatever was read. A
-# step of the loop costs $2 H d_k d_v$ multiplications. In chunks of $c$ tokens a step
+# step of the loop costs $3 H d_k d_v$ multiplications. In chunks of $c$ tokens a step
 # also costs $H c (d_k + d_v)$ for the table, and the products are large.
 #
 # How long does that take? One layer with $C = 128$, $H = 4$ and $d_k = d_v = 64$, for
@@ -615,7 +618,8 @@ class Mamba2LanguageModel(RecurrentLanguageModel):
 # The loop takes as many steps as there are tokens, and the backward pass stores a
 # matrix for each. Attention still wins here, because its layer is smaller and its
 # kernel is one call. But from 1,024 to 4,096 tokens its time grows to ten times as
-# much, and that of the chunks to seven times. Without a backward pass, 4,096 tokens
+# much, and that of the chunks to seven times. (Their work grows four times only; we do
+# not know where the rest of the time goes.) Without a backward pass, 4,096 tokens
 # take 68 ms in chunks, and 106 ms with attention.
 
 # ## Common mistakes
