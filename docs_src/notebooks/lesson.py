@@ -33,8 +33,11 @@ DROPPED = ("labml_nn.checks", "labml_nn.kernels", "jaxtyping")
 _SHORT = 3
 _RICH = re.compile(r"^\s*(?:\* |\| |\$\$|```|#|>)|!\[", re.MULTILINE)
 _TITLE = re.compile(r"(?:#{1,6} (.+?)(?:\s*\{#[\w.-]+\})?\s*(?:\n|$))?(.*)", re.DOTALL)
-#: The exercises of a page, which end at the next heading of their level or above.
-_EXERCISES = re.compile(r"^## Exercises[ \t]*\n(.*?)(?=^##? |\Z)", re.MULTILINE | re.DOTALL)
+#: The exercises of a page, which end at the next heading of their level or above; a comment in code
+#: is none.
+_EXERCISES = re.compile(
+    r"^## Exercises[ \t]*\n((?:^```.*?^```$|.)*?)(?=^##? |\Z)", re.MULTILINE | re.DOTALL
+)
 _IMPORT = re.compile(r"^from labml_nn[\w.]* import (\([^)]*\)|[^\n]*)\n", re.MULTILINE)
 _SHAPED = re.compile(r'\b(?:Float|Int|Bool)\[\s*Tensor,\s*"([^"]*)"\s*\]')
 _NAMED = re.compile(rf"(\w+): (?=[^,)]*?{_SHAPED.pattern})")
