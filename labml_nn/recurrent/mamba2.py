@@ -709,6 +709,7 @@ class Mamba2LanguageModel(RecurrentLanguageModel):
 # A memory of 1 × 1. Key and query are 1 at each step.
 #
 # </details>
+#
 # <details><summary>Answer</summary>
 #
 # ```python
@@ -739,6 +740,7 @@ class Mamba2LanguageModel(RecurrentLanguageModel):
 # chunk has written.
 #
 # </details>
+#
 # <details><summary>Answer</summary>
 #
 # ```python

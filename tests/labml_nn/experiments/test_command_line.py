@@ -166,7 +166,12 @@ def test_help_shows_every_flag_with_the_preset(capsys, monkeypatch, name):
     preset = experiment.presets["gpu"]
     values = TrainingConfig(**preset.training).values() | preset.model
     for one, value in values.items():
-        about = shown.partition(f"--{one.replace('_', '-')} ")[2].partition(" --")[0]
+        flag = one.replace("_", "-")
+        if isinstance(value, bool):
+            about = shown.partition(f"--{flag}, --no-{flag} ")[2]
+            assert f"(default: --{'' if value else 'no-'}{flag})" in about, one
+            continue
+        about = shown.partition(f"--{flag} ")[2].partition(" --")[0]
         assert f"(default: {'none' if value is None else value})" in about, one
     assert all(each.about in shown for each in experiment.presets.values())
 
