@@ -631,12 +631,7 @@ GRU = Experiment(
     summary="a recurrent network with gates that keep or replace its state",
     model="gru",
     task="text",
-    presets={
-        "tiny": Preset(recurrent(2, 128, 64, 0.0), adamw(750, 32, 64, 1.2e-2, 50)),
-        "cpu": Preset(recurrent(2, 256, 128, 0.1), adamw(1500, 32, 64, 3e-3, 100)),
-        "colab": Preset(recurrent(3, 512, 256, 0.3), adamw(3000, 128, 128, 2e-3, 100)),
-        "gpu": Preset(recurrent(3, 1024, 256, 0.4), adamw(6000, 128, 256, 1e-3, 200)),
-    },
+    presets=LSTM.presets,
 )
 
 
