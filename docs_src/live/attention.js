@@ -83,14 +83,7 @@ live.panel.fill = (panel) => {
     examples: ["KING RICHARD II:\nWhat must the king do now?", "JULIET:\nO Romeo, Romeo! wherefore art thou Romeo?", "ROMEO:\nWhat is thy na"],
   }, (ids) => { tokens = ids; query = ids.length - 1; compute(); });
 
-  const writer = live.writer(model, {
-    begin: () => {
-      let result;
-      for (const token of tokens) result = step(model, token, result?.state, { off });
-      return result;
-    },
-    step: (token, state) => step(model, token, state, { off }),
-  });
+  const writer = live.writer(model, { read: () => tokens, step: (token, state) => step(model, token, state, { off }) });
 
   const all_on = () => { off.clear(); cells.forEach(({ on }) => { on.checked = true }) };
   const demonstrate = (text, head, without) => () => {

@@ -56,17 +56,10 @@ live.panel.fill = (panel) => {
     next.set(live.softmax(read[at].logits));
   };
 
-  const example = "KING RICHARD II:\nWhat must the king do now? must he submit?\n\nROMEO:\nBut, soft! what light";
-  const field = live.text_field(model, { label: "Text, up to 100 characters", most: 100, value: example, examples: [example, "JULIET:\nO Romeo, Romeo! wherefore art thou Romeo?"] },
+  const [example] = live.examples;
+  const field = live.text_field(model, { label: "Text, up to 100 characters", most: 100, value: example, examples: live.examples },
     (ids) => { tokens = ids; compute(); });
-  const writer = live.writer(model, {
-    begin: () => {
-      let result;
-      for (const token of tokens) result = step(model, token, result?.state);
-      return result;
-    },
-    step: (token, state) => step(model, token, state),
-  });
+  const writer = live.writer(model, { read: () => tokens, step: (token, state) => step(model, token, state) });
   const demonstrate = (i) => () => { chosen = i; field.set(example) };
   panel.append(
     live.about(model),

@@ -58,17 +58,10 @@ live.panel.fill = (panel) => {
   const which = select("Head", Array.from({ length: heads }, (_, h) => `${h + 1}`), (h) => { head = h; show() });
   const changes = select("Memory", ways.map(([name]) => name), (i) => { way = i; compute() });
   const place = slider("Position", { min: 1, max: 1, value: 1 }, (position) => choose(position - 1));
-  const example = "KING RICHARD II:\nWhat must the king do now? must he submit?\n\nROMEO:\nBut, soft! what light";
-  const field = live.text_field(model, { label: "Text, up to 100 characters", most: 100, value: example, examples: [example, "JULIET:\nO Romeo, Romeo! wherefore art thou Romeo?"] },
+  const [example] = live.examples;
+  const field = live.text_field(model, { label: "Text, up to 100 characters", most: 100, value: example, examples: live.examples },
     (ids) => { tokens = ids; compute() });
-  const writer = live.writer(model, {
-    begin: () => {
-      let result;
-      for (const token of tokens) result = step(model, token, result?.state, ways[way][1]);
-      return result;
-    },
-    step: (token, state) => step(model, token, state, ways[way][1]),
-  });
+  const writer = live.writer(model, { read: () => tokens, step: (token, state) => step(model, token, state, ways[way][1]) });
   const demonstrate = (l, h, position, change = 0) => () => { [layer, head, at, way] = [l, h, position, change]; field.set(example) };
   panel.append(
     live.about(model),

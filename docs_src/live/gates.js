@@ -108,14 +108,7 @@ live.gates = (panel, { name, rows, known, held, example, examples, observations,
 
   const field = live.text_field(model, { label: "Text, up to 170 characters", most: 170, value: example, examples: [example, ...examples] },
     (ids) => { tokens = ids; at = ids.length - 1; compute() });
-  const writer = live.writer(model, {
-    begin: () => {
-      let result;
-      for (const token of tokens) result = step_with(token, result?.state);
-      return result;
-    },
-    step: step_with,
-  });
+  const writer = live.writer(model, { read: () => tokens, step: step_with });
   // An observation: a cell, the character to look at, and a forced gate.
   const demonstrate = ([l, u], position, force = 0) => () => {
     [layer, unit, forced] = [l, u, force];

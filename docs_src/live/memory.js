@@ -57,14 +57,7 @@ live.panel.fill = (panel) => {
   const example = "KING RICHARD II:\nWhat must the king do now?";
   const field = live.text_field(model, { label: "Text, up to 100 characters", most: 100, value: example, examples: [example, "JULIET:\nO Romeo, Romeo! wherefore art thou Romeo?"] },
     (ids) => { tokens = ids; compute(); });
-  const writer = live.writer(model, {
-    begin: () => {
-      let result;
-      for (const token of tokens) result = step(model, token, result?.state, { horizon });
-      return result;
-    },
-    step: (token, state) => step(model, token, state, { horizon }),
-  });
+  const writer = live.writer(model, { read: () => tokens, step: (token, state) => step(model, token, state, { horizon }) });
   const demonstrate = (one, slots = max_len) => () => { [chosen, horizon] = [one, slots]; field.set(example) };
   panel.append(
     live.about(model),

@@ -217,9 +217,20 @@
     return losses.reduce((a, b) => a + b, 0) / Math.max(1, losses.length);
   };
 
-  // Writing on, token by token. `begin()` returns `{logits, state}`, `step(token, state)` the next
-  // ones, `wrote(tokens, result)` hears of each token, and `end` is a token that ends the text.
-  const writer = (model, { begin, step, wrote = () => {}, end = -1, banned = [], n = 200 }) => {
+  // The first lines of the panels whose models read one character after the other.
+  const examples = [
+    "KING RICHARD II:\nWhat must the king do now? must he submit?\n\nROMEO:\nBut, soft! what light",
+    "JULIET:\nO Romeo, Romeo! wherefore art thou Romeo?",
+  ];
+
+  // Writing on, token by token, after the tokens of `read()`. `step(token, state)` returns `{logits,
+  // state}`, as does `begin()` where reading takes more than steps, `wrote(tokens, result)` hears of each token, and `end` is a token that ends the text.
+  const writer = (model, { read = () => [], step, begin, wrote = () => {}, end = -1, banned = [], n = 200 }) => {
+    begin ??= () => {
+      let result;
+      for (const token of read()) result = step(token, result?.state);
+      return result;
+    };
     const options = { temperature: 0.8, p: 0.95, k: 40 };
     const output = el("output", { className: "written" });
     const speed = el("p", { className: "small" });
@@ -297,5 +308,5 @@
       + `Validation loss ${model.loss.before.toFixed(3)} nats per character before rounding, ${model.loss.after.toFixed(3)} after.`);
 
   Object.assign(live, { el, slices, visible, percent, slider, select, button, text_field, heat_map, letters,
-    arcs, bars, likeliest, reading, loss_of, writer, observations, pair, group, open, about });
+    arcs, bars, likeliest, reading, loss_of, examples, writer, observations, pair, group, open, about });
 }
