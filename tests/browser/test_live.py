@@ -8,13 +8,16 @@ from test_accessibility import violations
 
 pytestmark = pytest.mark.browser
 
-PAGES = [MHA, "labml_nn/recurrent/elman/index.html", FEEDBACK]
-PAGES += [
+#: Pages of lessons, which have a panel and a replay.
+LESSONS = [MHA, "labml_nn/recurrent/elman/index.html", FEEDBACK]
+LESSONS += [
     f"labml_nn/{name}.html"
-    for name in ("lstm/index", "lstm/gru", "recurrent/delta_net", "recurrent/mamba2")
+    for name in (
+        *("lstm/index", "recurrent/linear_attention", "recurrent/delta_net", "recurrent/mamba2"),
+        *("transformers/models", "transformers/positional_encoding"),
+    )
 ]
-PAGES += ["labml_nn/recurrent/linear_attention.html", "memory.html"]
-PAGES += [f"labml_nn/transformers/{name}.html" for name in ("models", "positional_encoding")]
+PAGES = [*LESSONS, "labml_nn/lstm/gru.html", "memory.html"]
 READY = "document.querySelector('.live')?.dataset.ready"
 
 

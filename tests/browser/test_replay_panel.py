@@ -12,7 +12,7 @@ from browser_tools import MHA, Visit
 from playwright.sync_api import Locator, Page, expect
 from replay_sample import KEYS, QUERIES, Sample, write_sample
 from test_accessibility import violations
-from test_live import PAGES
+from test_live import LESSONS
 
 pytestmark = pytest.mark.browser
 
@@ -401,9 +401,7 @@ def test_chips_are_buttons_for_their_tensors(sample: Sample, visit: Callable[...
 
 
 @pytest.mark.parametrize(("width", "theme"), [(390, "dark"), (1440, "light")])
-@pytest.mark.parametrize(
-    "url", [url for url in PAGES if url not in ("labml_nn/lstm/gru.html", "memory.html")]
-)
+@pytest.mark.parametrize("url", LESSONS)
 def test_the_stops_of_the_lessons(url: str, width: int, theme: str, visit: Callable[..., Visit]):
     window = visit(url, width, theme)
     page = window.page
