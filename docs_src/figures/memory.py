@@ -14,9 +14,8 @@ HERE = Path(__file__).parent
 sys.path += [str(HERE), str(HERE.parent / "results")]
 
 from results import MISSING, NAMES, RESULTS  # noqa: E402
-from studies import BEST_MEMORY_RATE, MEMORY, MEMORY_RATES, results_of  # noqa: E402
+from studies import BEST_MEMORY_RATE, CHOSEN_ON, MEMORY, MEMORY_RATES, results_of  # noqa: E402
 
-TASKS = ("recall", "overwrite", "parity")
 #: Tokens after which a state is measured, and the bytes of a number.
 LENGTHS, BYTES = (48, 1024, 8192), 4
 
@@ -29,13 +28,13 @@ def _answers(task):
 
 def bench():
     """The tasks of memory, at equal parameters."""
-    on_tasks = [_answers(task) for task in TASKS]
+    on_tasks = [_answers(task) for task in CHOSEN_ON]
     rows = [[NAMES[name], *(_percent(of[name]) for of in on_tasks)] for name in MEMORY]
     notes = [
         "Right answers in percent: the median of five seeds, with the lowest and the highest where "
         "they differ. About 116,000 parameters each."
     ]
-    return Table(["model", *TASKS], rows, notes=notes)
+    return Table(["model", *CHOSEN_ON], rows, notes=notes)
 
 
 def state():

@@ -32,7 +32,7 @@ import torch
 from labml_nn.checks import check_known
 from labml_nn.experiments.checkpoint import RunError, read_json
 from labml_nn.experiments.data import read_corpus
-from labml_nn.experiments.presets import PRESETS, Preset, experiments
+from labml_nn.experiments.presets import PRESETS, TASKS, Preset, experiments
 from labml_nn.experiments.trainer import Trainer
 from labml_nn.saving import replace as write_files
 
@@ -202,8 +202,12 @@ class Run:
     @property
     def minutes(self) -> float:
         """CPU time, about."""
-        steps = self.training.get("steps", 800)
-        return float(self.cost * steps) / 60_000
+        return float(self.cost * (self.suits | self.training)["steps"]) / 60_000
+
+    @property
+    def suits(self) -> dict[str, Any]:
+        """The hyperparameters that the memory task brings."""
+        return dict(TASKS[self.task].training) if self.task else {}
 
 
 @dataclass(frozen=True)
@@ -308,6 +312,8 @@ HALF: dict[str, Any] = {
     "recall": {"steps": 400, "grow_steps": 320},
     "parity": {"steps": 200, "grow_steps": 160},
 }
+# Whose rates each task uses.
+CHOSEN_ON = {"recall": "recall", "overwrite": "recall", "parity": "parity"}
 BEST_MEMORY_RATE: dict[str, dict[str, float]] = {
     "recall": {
         **dict.fromkeys(MEMORY, 1e-2),
@@ -351,17 +357,11 @@ STUDIES: dict[str, Study] = {
         task: Study(
             f"What does each model remember: {task}?",
             {
-                name: on_task(
-                    task,
-                    run,
-                    learning_rate=BEST_MEMORY_RATE["parity" if task == "parity" else "recall"][
-                        name
-                    ],
-                )
+                name: on_task(task, run, learning_rate=BEST_MEMORY_RATE[like][name])
                 for name, run in MEMORY.items()
             },
         )
-        for task in ("recall", "overwrite", "parity")
+        for task, like in CHOSEN_ON.items()
     },
     "rates": Study(
         "Which learning rate for each model?",
@@ -463,7 +463,7 @@ class Job(NamedTuple):
         experiment = experiments()[self.run.experiment]
         known = experiment.preset(preset) if preset else Preset()
         model = {**known.model, **self.run.model}
-        training = {**known.training, **self.run.training, "seed": self.seed}
+        training = {**known.training, **self.run.suits, **self.run.training, "seed": self.seed}
         config, said = about["model"]["config"], about["training"]
         return (
             about["experiment"] == self.run.experiment
