@@ -106,7 +106,7 @@ import torch
 q = k = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])  # Ann, Ben, Cleo
 v = torch.tensor([[3.0, 1.0], [2.0, 4.0], [5.0, 0.0]])
 
-memory, found = torch.zeros(2, 2), []
+memory = torch.zeros(2, 2)
 for k_t, v_t in zip(k, v):
     memory = memory + torch.outer(k_t, v_t)
 print(q @ memory)  # what is found for Ann, Ben and Cleo, after all are written
