@@ -150,7 +150,7 @@ def terms(text: str) -> list[str]:
         letters = unicodedata.normalize("NFKD", text)
         text = "".join(c for c in letters if c < "\x80" or unicodedata.category(c)[0] != "M")
         text = _HAN.sub(r" \g<0> ", text)
-    found = []
+    found: list[str] = []
     for word in _WORD.findall(text):
         if len(word) > 1 and _HAN.match(word):
             found += map("".join, pairwise(word))
