@@ -48,6 +48,8 @@ _K1, _B = 4.0, 0.4
 _SCALE = 10
 
 _WORD = re.compile(r"[^\W_]+(?:_+[^\W_]+)*")
+#: Characters of Chinese and Japanese, which have no spaces between words.
+_HAN = re.compile("[\u3005-\u3007\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+")
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\x00-\x7f]+")
 
 
@@ -140,13 +142,19 @@ def _frequencies(*fields: tuple[str, int]) -> dict[str, int]:
 def terms(text: str) -> list[str]:
     """The terms of a text, as ``theme/js/search/10-terms.js`` finds those of a query.
 
-    Each word in lower case, and the parts of a compound such as FeedbackAttention.
+    Each word in lower case, and the parts of a compound such as FeedbackAttention. Chinese and
+    Japanese have no spaces between words: there a term is a pair of adjacent characters, or a
+    character that stands alone.
     """
     if not text.isascii():
         letters = unicodedata.normalize("NFKD", text)
         text = "".join(c for c in letters if c < "\x80" or unicodedata.category(c)[0] != "M")
-    found = []
+        text = _HAN.sub(r" \g<0> ", text)
+    found: list[str] = []
     for word in _WORD.findall(text):
+        if len(word) > 1 and _HAN.match(word):
+            found += map("".join, pairwise(word))
+            continue
         found.append(word.lower())
         parts = _PARTS.findall(word)
         if len(parts) > 1:

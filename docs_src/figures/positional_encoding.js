@@ -15,7 +15,6 @@ draws.clocks = ({ turns, length, left, step, middle, high }, { hand, position },
   });
   const [sine, cosine] = [Math.sin, Math.cos].map((wave) => wave(turns[hand] * position).toFixed(2));
   const time = (2 * Math.PI) / turns[hand];
-  const once = time < 100 ? short(time) : Math.round(time).toLocaleString("en");
-  return `Hand ${hand} goes round once in ${once} positions. At position ${position} it shows `
-    + `${sine} and ${cosine}.`;
+  const once = time < 100 ? short(time) : grouped(Math.round(time));
+  return _("Hand {0} goes round once in {1} positions. At position {2} it shows {3} and {4}.", hand, once, position, sine, cosine);
 };

@@ -12,5 +12,5 @@ draws.temperature = ({ logits, labels, scale }, { temperature }, parts) => {
     bar.nextElementSibling.textContent = `${(shown[i] * 100).toFixed(1)} %`;
   });
   const nats = shares.reduce((all, share) => all - (share && share * Math.log(share)), 0);
-  return `As undecided as between ${Math.exp(nats).toFixed(1)} letters that are equally likely.`;
+  return _("As undecided as between {0} letters that are equally likely.", Math.exp(nats).toFixed(1));
 };

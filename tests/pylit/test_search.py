@@ -104,16 +104,88 @@ def test_of_a_term_that_occurs_everywhere_the_best_entries_are_kept(
     assert min(cut[1::2]) == sorted(whole[1::2])[-4]
 
 
-def test_queries_and_texts_have_the_same_terms() -> None:
-    texts = ["FeedbackAttention's kv_cache2, GPT-2", "naïve Über-Maß ﬁne ½ x² ℝ", "__init__ a__b"]
-    texts += ["日本語のテキスト Ελλάς", "HTTPServer2Go i18n ÅngströmUnit", "_x 1e-3 d_k"]
-    code = (THEME / "js/search/10-terms.js").read_text(encoding="utf-8")
-    code += f"console.log(JSON.stringify({json.dumps(texts)}.map(terms)))"
+def run_in_node(code: str, *parts: str) -> Any:
+    """What an expression is after scripts of the search have run."""
+    scripts = [(THEME / "js/search" / f"{part}.js").read_text(encoding="utf-8") for part in parts]
+    code = f"{BROWSER}{''.join(scripts)}(async () => console.log(JSON.stringify({code})))()"
     try:
         done = subprocess.run([find_node(), "-e", code], capture_output=True, check=True)
     except NodeError as error:
         pytest.skip(str(error))
-    assert json.loads(done.stdout) == [terms(text) for text in texts]
+    return json.loads(done.stdout)
+
+
+#: What the scripts use of a browser; `index` has the scripts of an edition, by address.
+BROWSER = """
+globalThis.window = { pylit: { load: async (name) => eval(index[name]) } };
+globalThis.pylit = window.pylit;
+globalThis.document = { documentElement: { dataset: { edition: "zh/" } } };
+"""
+
+
+def test_queries_and_texts_have_the_same_terms() -> None:
+    texts = ["FeedbackAttention's kv_cache2, GPT-2", "naïve Über-Maß ﬁne ½ x² ℝ", "__init__ a__b"]
+    texts += ["日本語のテキスト Ελλάς", "HTTPServer2Go i18n ÅngströmUnit", "_x 1e-3 d_k"]
+    texts += ["Transformer模型，第3章：注意力（attention）", "力 の_a模型_b〇々 ガー・ア𠀀𠀁豈ﾃｽﾄ"]
+    found = run_in_node(f"{json.dumps(texts)}.map(terms)", "10-terms")
+    assert found == [terms(text) for text in texts]
+
+
+def test_chinese_is_found_by_pairs_of_characters() -> None:
+    assert terms("Transformer模型") == ["transformer", "模型"]
+    assert terms("注意力机制。用 2 头") == ["注意", "意力", "力机", "机制", "用", "2", "头"]
+
+
+CHINESE = {
+    "多头注意力": "Transformer的注意力让每个位置查看所有位置。",
+    "循环网络": "隐状态把过去的信息带到下一步" * 20 + "，而注意力直接查看过去。",
+    "意外": "注册一个模块，留意力度，在Transformer里。",
+}
+
+
+def in_chinese(code: str) -> Any:
+    """What an expression is where the scripts have the index of three Chinese pages."""
+    with SearchIndex() as index:
+        for number, (title, text) in enumerate(CHINESE.items()):
+            index.add(counted(SearchPage(f"zh/{number}.html", title, (), text, ())), 0)
+        files = {path: data.decode() for path, data in index.files()}
+    there = {path.replace("assets/", "zh/"): script for path, script in files.items()}
+    code = f"(globalThis.index = {json.dumps(there)}, {code})"
+    return run_in_node(code, "10-terms", "20-index")
+
+
+@pytest.mark.parametrize(
+    ("text", "titles"),
+    [
+        ("注意力", ["多头注意力", "循环网络"]),
+        ("注", ["意外", "多头注意力", "循环网络"]),
+        ("transformer 注意", ["多头注意力"]),
+        ("trnasformer", ["意外", "多头注意力"]),
+        ("隐状态是什么", ["循环网络"]),
+        ("卷积", []),
+    ],
+)
+def test_queries_in_chinese(text: str, titles: list[str]) -> None:
+    found = in_chinese(f"(await query({json.dumps(text)})).map(({{title}}) => title)")
+    assert found == titles
+
+
+def test_excerpts_and_marks_where_there_are_no_spaces() -> None:
+    text = CHINESE["循环网络"]
+    code = "(await query('注意力')).map(({text, terms}) => [excerpt(text, terms), marking(terms)])"
+    (first, _), (excerpt, marking) = in_chinese(code)
+    assert first == CHINESE["多头注意力"]
+    assert excerpt.startswith("… ") and excerpt.endswith("，而注意力直接查看过去。")
+    assert len(excerpt) < 50 and excerpt[2:] in text
+    assert re.findall(f"(?:{marking})+", excerpt + "意和力") == ["注意力"]
+
+
+def test_excerpts_are_cut_between_words() -> None:
+    text = "one two three " * 10 + "gradient " + "four five six " * 20
+    found = run_in_node(f"excerpt({json.dumps(text)}, ['gradient'])", "10-terms", "20-index")
+    words = found.split(" ")
+    assert words[0] == words[-1] == "…" and set(words[1:-1]) <= set(text.split())
+    assert "gradient" in words and len(found) <= 165
 
 
 @pytest.mark.parametrize(

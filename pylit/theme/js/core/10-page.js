@@ -11,4 +11,6 @@ const loading = {};
 const load = (name) => loading[name] ??= new Promise((onload, onerror) => {
   document.head.append(make("script", { src: new URL(name, here), onload, onerror }));
 });
-window.pylit = { site: new URL("..", here), load };
+// Where the page is in another language, a script before this one has the words of that language.
+const _ = (text, ...values) => (window.pylitWords?.[text] ?? text).replace(/\{(\d)}/g, (found, n) => values[n]);
+window.pylit = { site: new URL("..", here), load, _ };

@@ -20,7 +20,8 @@ const choice = (name, values, show) => {
 // Light, dark, or as the system has it; the style sheet does the rest.
 const barColors = findAll("meta[name=theme-color]").map((meta) => [meta, meta.content]);
 choice("theme", ["", "light", "dark"], (theme, button) => {
-  button.ariaLabel = button.title = `Theme: ${theme || "as the system"}`;
+  const names = { light: _("Theme: light"), dark: _("Theme: dark") };
+  button.ariaLabel = button.title = names[theme] ?? _("Theme: as the system");
   for (const [meta, own] of barColors) meta.content = barColors[["light", "dark"].indexOf(theme)]?.[1] ?? own;
 });
 // Shapes at the ends of lines, lines of code that wrap, and shortcuts of a single key.

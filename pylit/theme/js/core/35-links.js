@@ -1,3 +1,5 @@
+// The page in another language opens where the reader is.
+for (const link of findAll(".bar a[hreflang]")) link.onclick = () => { link.hash = entry?.hash || location.hash };
 // Every heading and every definition has a link to itself, seen on hover and focus.
 for (const target of findAll(".d :is(h2, h3, h4)[id], .c code[id]")) {
   const code = target.matches("code");
@@ -5,7 +7,7 @@ for (const target of findAll(".d :is(h2, h3, h4)[id], .c code[id]")) {
     className: "self",
     href: `#${target.id}`,
     textContent: "#",
-    ariaLabel: code ? `Link to ${target.id}` : "Link to this section",
+    ariaLabel: code ? _("Link to {0}", target.id) : _("Link to this section"),
   });
   target[code ? "prepend" : "append"](link);
 }

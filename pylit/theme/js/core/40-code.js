@@ -5,16 +5,16 @@ const bare = (part) => {
 };
 const copyButton = (block) => {
   const button = make("button", { type: "button" });
-  const say = (text, label) => {
+  const say = (text, label = text) => {
     button.textContent = text;
     button.ariaLabel = label;
   };
-  const ready = () => say("Copy", "Copy the code");
+  const ready = () => say(_("Copy"), _("Copy the code"));
   button.onclick = async () => {
     const lines = [...block.querySelectorAll("code")].map((code) => bare(code.cloneNode(true)).textContent);
     // Without a secure connection there is no clipboard.
-    const done = await navigator.clipboard?.writeText(lines.join("\n")).then(() => "Copied", () => "");
-    say(done || "Not copied", done || "Not copied");
+    const done = await navigator.clipboard?.writeText(lines.join("\n")).then(() => _("Copied"), () => "");
+    say(done || _("Not copied"));
     setTimeout(ready, 1500);
   };
   ready();
@@ -29,8 +29,8 @@ const sourceLink = (block) => {
   const [first, last] = [lines[0], lines.at(-1)];
   return make("a", {
     href: `${source.href}#${first}-${last}`,
-    textContent: "Source",
-    ariaLabel: `Source, lines ${first.slice(1)} to ${last.slice(1)}`,
+    textContent: _("Source"),
+    ariaLabel: _("Source, lines {0} to {1}", first.slice(1), last.slice(1)),
   });
 };
 
@@ -42,7 +42,7 @@ for (const block of findAll(".c, .fence")) {
 for (const block of findAll(".import")) block.append(copyButton(block));
 
 // What scrolls sideways can be reached with Tab while it does.
-const NAMES = { PRE: "Code", CODE: "Code", DIV: "Table" };
+const NAMES = { PRE: _("Code"), CODE: _("Code"), DIV: _("Table") };
 const watchWidth = new ResizeObserver((changes) => {
   const found = changes.map(({ target }) => [target, target.scrollWidth > target.clientWidth]);
   for (const [target, wide] of found) {

@@ -52,7 +52,7 @@ const stepLit = (by) => {
 
 for (const name of symbolNames) {
   if (!name.closest("a")) {
-    Object.assign(name, { role: "button", tabIndex: 0, ariaPressed: "false", title: "Show it in code and formulas" });
+    Object.assign(name, { role: "button", tabIndex: 0, ariaPressed: "false", title: _("Show it in code and formulas") });
   }
 }
 addEventListener("pointerover", ({ target, pointerType }) => {

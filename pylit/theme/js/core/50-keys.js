@@ -5,13 +5,13 @@ find("#help-button").onclick = openHelp;
 
 // Search is a script of its own, and its index others; the field can be typed into at once.
 const search = find("#search");
-const prepareSearch = () => load("search.js").then(() => load("search-index.js"));
+const prepareSearch = () => load("search.js").then(() => window.pylit.prepare());
 const openSearch = () => {
   if (!search.open) search.showModal();
   search.querySelector("input").select();
   prepareSearch().then(
     () => window.pylit.search(),
-    () => { search.querySelector("[role=status]").textContent = "The index of the site did not load."; },
+    () => { search.querySelector("[role=status]").textContent = _("The index of the site did not load."); },
   );
 };
 const searchButton = find("#search-button");

@@ -6,7 +6,7 @@ for (const form of findAll("[data-demo]")) {
 // A model that runs in the page is loaded when a reader presses its button, and so is a replay of the code: by
 // its button or by the shape of a tensor.
 const open = (button, script, start) => load(script).then(start).catch(() => {
-  button.outerHTML = '<p role="alert">This did not load. Reload the page to try again.</p>';
+  button.outerHTML = `<p role="alert">${_("This did not load. Reload the page to try again.")}</p>`;
   find("[role=alert]").scrollIntoView({ block: "nearest" });
 });
 for (const button of findAll("[data-live]")) {

@@ -1,7 +1,10 @@
 // Figures with knobs. Each of the functions in `draws` gets the data that the figure was drawn from,
 // the values of its knobs, and a way to find elements by their `data-p`. It draws, and says in words
 // what there is to see.
+const { _ } = window.pylit;
 const draws = {};
+// A large number, as the language of the page writes it.
+const grouped = (number) => number.toLocaleString(document.documentElement.lang);
 const short = (number) => `${Math.round(number * 10) / 10}`;
 
 window.pylit.knobs = (form) => {

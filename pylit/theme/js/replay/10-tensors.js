@@ -1,7 +1,9 @@
 // The tensors of a replay: their values, what is written at their axes, and how they lie in maps.
+const { _, load, site } = window.pylit;
 const INFINITE = [-Infinity, Infinity, NaN];
-const WORDS = { H: "head", L: "layer" };
-const NO_AXIS = { size: 1, stride: 0, letter: "", tokens: ["value"] };
+const COUNTED = { H: (n) => _("head {0}", n), L: (n) => _("layer {0}", n) };
+const NO_AXIS = { size: 1, stride: 0, letter: "", tokens: [_("value")] };
+const joined = (parts) => parts.filter(Boolean).join(_(", "));
 
 // A value is one byte: 253 levels from the lowest finite one to the highest, then what is not finite.
 // Integers and a few real numbers come as they are.
@@ -43,11 +45,12 @@ const labelOf = ({ letter, tokens }, i) => {
   const token = tokens?.[i] ?? "";
   if (token.length > LONGEST) return `${visible(token.slice(0, LONGEST - 1))}…`;
   if (token) return visible(token);
-  return `${WORDS[letter] ? i + 1 : i}`;
+  return `${COUNTED[letter] ? i + 1 : i}`;
 };
 const placeText = ({ at, letter, tokens }, i) => {
-  if (WORDS[letter]) return `${WORDS[letter]} ${i + 1}`;
-  return `${letter || `axis ${at}:`} ${i}${tokens?.[i] === undefined ? "" : ` “${visible(tokens[i])}”`}`;
+  if (COUNTED[letter]) return COUNTED[letter](i + 1);
+  const place = letter ? `${letter} ${i}` : _("axis {0}: {1}", at, i);
+  return tokens?.[i] === undefined ? place : `${place} “${visible(tokens[i])}”`;
 };
 
 // Two axes are the rows and columns of a map. There is one map for each place on the others: heads and
@@ -60,7 +63,7 @@ const arrange = (tensor, texts) => {
   });
   const plane = all.filter(({ size }) => size > 1);
   const over = [];
-  const weight = ({ letter, tokens, size }) => (WORDS[letter] ? 0 : size + (tokens ? 1e6 : 0));
+  const weight = ({ letter, tokens, size }) => (COUNTED[letter] ? 0 : size + (tokens ? 1e6 : 0));
   while (plane.length > 2) {
     const least = plane.reduce((one, other) => (weight(other) < weight(one) ? other : one));
     over.push(...plane.splice(plane.indexOf(least), 1));
@@ -81,7 +84,7 @@ const arrange = (tensor, texts) => {
   return {
     tensor, all, rows, columns, over, count, indexOf,
     at: (m, r, c) => values[indexOf(m, r, c)],
-    title: (m) => placesOf(m).map((place, i) => placeText(over[i], place)).join(", "),
+    title: (m) => joined(placesOf(m).map((place, i) => placeText(over[i], place))),
   };
 };
 
@@ -96,9 +99,9 @@ const sumOver = (axis, { rows, columns, at }, m, r, c) => {
 const summable = ({ all, over }) => all.filter((axis) => axis.size > 1 && (over.length < 2 || !over.includes(axis)));
 // All maps in one. What were weights or truths are counts then, of one colour.
 const total = (axis, view) => {
-  const at = (_, r, c) => sumOver(axis, view, 0, r, c);
+  const at = (m, r, c) => sumOver(axis, view, m, r, c);
   const kind = view.tensor.kind === "real" ? "real" : "weights";
-  return { ...view, at, tensor: { ...view.tensor, kind, one: undefined }, title: () => `sum over axis ${axis.at}` };
+  return { ...view, at, tensor: { ...view.tensor, kind, one: undefined }, title: () => _("sum over axis {0}", axis.at) };
 };
 
 // The indices at which two tensors of one shape differ by more than what rounding explains.

@@ -13,8 +13,8 @@ const MOVES = {
 };
 // In place of a tensor.
 const REASONS = {
-  "-1": "It has more than 60,000 elements, too many to show.",
-  "-2": "Its elements are not real numbers, or not all of them are stored, so it is not shown.",
+  "-1": _("It has more than 60,000 elements, too many to show."),
+  "-2": _("Its elements are not real numbers, or not all of them are stored, so it is not shown."),
 };
 const HATCHES = ["rising", "falling", "crossed"];
 
@@ -31,7 +31,7 @@ const legend = (tensor, most) => {
   const found = INFINITE.filter((value) => values.some((other) => Object.is(other, value)));
   const infinite = found.map((value) => swatch(`var(--${HATCHES[INFINITE.indexOf(value)]})`, numberText(value)));
   if (low === undefined) return infinite;
-  if (low === high) return [el("span", {}, `all ${valueText(tensor, low)}`), ...infinite];
+  if (low === high) return [el("span", {}, _("all {0}", valueText(tensor, low))), ...infinite];
   const colors = list(25, (i) => css(colorOf(tensor, low + ((high - low) * i) / 24, most)));
   const bar = el("i", { style: `background: linear-gradient(to right, ${colors})` });
   return [el("span", { className: "range" }, valueText(tensor, low), bar, valueText(tensor, high)), ...infinite];
@@ -50,14 +50,14 @@ const numberTable = (view, name, { m, r }, summed) => {
   const lines = list(end - start, (i) =>
     el("tr", {}, head("row", labelOf(rows, start + i)), ...list(columns.size, (c) => value(start + i, c))));
   if (summed === columns) {
-    heads.push(head("col", "sum"));
+    heads.push(head("col", _("sum")));
     lines.forEach((line, i) => line.append(sum(start + i, 0)));
   }
-  if (summed === rows) lines.push(el("tr", {}, head("row", "sum"), ...list(columns.size, (c) => sum(0, c))));
-  const part = end - start < rows.size ? `rows ${start} to ${end - 1} of ${rows.size}` : "";
-  const caption = el("caption", {}, [name, view.title(m), part].filter(Boolean).join(", "));
+  if (summed === rows) lines.push(el("tr", {}, head("row", _("sum")), ...list(columns.size, (c) => sum(0, c))));
+  const part = end - start < rows.size ? _("rows {0} to {1} of {2}", start, end - 1, rows.size) : "";
+  const caption = el("caption", {}, joined([name, view.title(m), part]));
   const table = el("table", {}, caption, el("thead", {}, el("tr", {}, el("td"), ...heads)), el("tbody", {}, ...lines));
-  return el("div", { className: "numbers", tabIndex: 0, role: "group", "aria-label": `Numbers of ${name}` }, table);
+  return el("div", { className: "numbers", tabIndex: 0, role: "group", "aria-label": _("Numbers of {0}", name) }, table);
 };
 
 const tensorBlock = (name, tensor, before, texts, room) => {
@@ -67,7 +67,7 @@ const tensorBlock = (name, tensor, before, texts, room) => {
   if (REASONS[tensor]) return note(REASONS[tensor]);
   const { shape, axes } = tensor;
   title.append(` [${shape.map((size, i) => axes[i] || size).join(", ")}]`, el("small", {}, shape.join(" × ")));
-  if (shape.includes(0)) return note("It has no elements yet.");
+  if (shape.includes(0)) return note(_("It has no elements yet."));
 
   const scale = el("div", { className: "legend" });
   const tools = el("div", { className: "tools" });
@@ -86,12 +86,12 @@ const tensorBlock = (name, tensor, before, texts, room) => {
     const index = view.indexOf(m, r, c);
     const words = [view.title(m)];
     for (const [axis, i] of [[view.rows, r], [view.columns, c]]) if (axis.size > 1) words.push(placeText(axis, i));
-    if (view.tensor === tensor && changed?.has(index)) words.push(`was ${valueText(before, valuesOf(before)[index])}`);
-    if (summed) words.push(`sum over axis ${summed.at}: ${sumText(view, sumOver(summed, view, m, r, c), summed)}`);
+    if (view.tensor === tensor && changed?.has(index)) words.push(_("was {0}", valueText(before, valuesOf(before)[index])));
+    if (summed) words.push(_("sum over axis {0}: {1}", summed.at, sumText(view, sumOver(summed, view, m, r, c), summed)));
     const indices = view.all.map(({ size, stride }) => Math.floor(index / stride) % size);
     const value = valueText(view.tensor, view.at(m, r, c));
     const element = el("b", {}, `${name}${indices.length ? `[${indices.join(", ")}]` : ""} = ${value}`);
-    readout.replaceChildren(element, ` ${words.filter(Boolean).join(", ")}`);
+    readout.replaceChildren(element, ` ${joined(words)}`);
   };
   const select = (m, r, c) => {
     cell = { m, r, c };
@@ -116,20 +116,21 @@ const tensorBlock = (name, tensor, before, texts, room) => {
     const drawn = list(count, (m) => drawMap(view, m, look, summed));
     // A single row leaves room for what it was.
     if (view.tensor === tensor && changed && rows.size === 1 && count === 1)
-      drawn.push(drawMap({ ...arrange(before, texts), title: () => "before" }, 0, { ...look, isChanged: undefined }));
+      drawn.push(drawMap({ ...arrange(before, texts), title: () => _("before") }, 0, { ...look, isChanged: undefined }));
     if (hasTotal) {
       const sums = total(summed, view);
       const sizes = list(rows.size, (r) => list(columns.size, (c) => Math.abs(sums.at(0, r, c)))).flat();
       const largest = Math.max(...sizes.filter(Number.isFinite), 0);
       drawn.push(drawMap(sums, 0, { ...look, isChanged: undefined, most: largest }));
     }
-    const pages = count > 1 ? ", Page Up and Page Down from map to map" : "";
     const strip = el("div", {
       className: "maps",
       tabIndex: 0,
       role: "application",
-      "aria-roledescription": "heat map",
-      "aria-label": `${name}: arrow keys move from value to value${pages}`,
+      "aria-roledescription": _("heat map"),
+      "aria-label": count > 1
+        ? _("{0}: arrow keys move from value to value, Page Up and Page Down from map to map", name)
+        : _("{0}: arrow keys move from value to value", name),
     }, ...drawn);
     strip.onfocus = () => select(cell.m, cell.r, cell.c);
     strip.onkeydown = (event) => {
@@ -155,23 +156,23 @@ const tensorBlock = (name, tensor, before, texts, room) => {
   };
   const makeTools = (isTable) => {
     const redraw = (change) => () => { change(); draw() };
-    const sides = [["Before", before], ["After", tensor]].map(([text, one]) =>
+    const sides = [[_("Before"), before], [_("After"), tensor]].map(([text, one]) =>
       button(text, redraw(() => turn(one)), { "aria-pressed": view.tensor === one }));
-    const which = el("select", { "aria-label": "Map", onchange: redraw(() => { cell.m = which.selectedIndex }) },
+    const which = el("select", { "aria-label": _("Map"), onchange: redraw(() => { cell.m = which.selectedIndex }) },
       ...list(view.count, (m) => el("option", { selected: m === cell.m }, view.title(m))));
     // Two axes may have one letter, so they have their number, too, as `dim` takes it.
-    const sums = el("select", { "aria-label": "Sum" }, el("option", { value: "" }, "No sum"));
+    const sums = el("select", { "aria-label": _("Sum") }, el("option", { value: "" }, _("No sum")));
     sums.onchange = () => { chosen.sum = sums.value; drawAll() };
     for (const axis of summable(view)) {
-      const text = `Sum over axis ${axis.at}${axis.letter && `: ${axis.letter}`}`;
+      const text = axis.letter ? _("Sum over axis {0}: {1}", axis.at, axis.letter) : _("Sum over axis {0}", axis.at);
       sums.append(el("option", { value: axis.at, selected: axis === summed }, text));
     }
     const turnNumbers = () => { chosen.numbers = !chosen.numbers; drawAll() };
     return [
-      before && el("span", { className: "pair", role: "group", "aria-label": "Before and after" }, ...sides),
+      before && el("span", { className: "pair", role: "group", "aria-label": _("Before and after") }, ...sides),
       isTable && view.count > 1 && which,
       sums.length > 1 && sums,
-      tensor.kind !== "int" && button("Numbers", turnNumbers, { "aria-pressed": chosen.numbers }),
+      tensor.kind !== "int" && button(_("Numbers"), turnNumbers, { "aria-pressed": chosen.numbers }),
     ].filter(Boolean);
   };
   const draw = () => {
@@ -185,8 +186,8 @@ const tensorBlock = (name, tensor, before, texts, room) => {
     scale.replaceChildren(...legend(view.tensor, most));
     body.classList.remove("chosen");
     body.replaceChildren(isTable ? numberTable(view, name, cell, summed) : maps());
-    readout.textContent = changed ? `${changed.size} of ${valuesOf(tensor).length} values changed.`
-      : isTable ? "" : "Point at a value to read it.";
+    readout.textContent = changed ? _("{0} of {1} values changed.", changed.size, valuesOf(tensor).length)
+      : isTable ? "" : _("Point at a value to read it.");
     if (valuesOf(tensor).length === 1) read();
   };
   turn(tensor);

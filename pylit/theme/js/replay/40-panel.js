@@ -1,7 +1,6 @@
 // The panel: a step, the line that ran, where it was called from, and its tensors.
-const { load, site } = window.pylit;
-const HINT = "Each step is a line of code that ran, and what it made. Go on with the arrow keys, or to a stop with a note.";
-const PACES = { slow: 2400, normal: 1200, fast: 500 };
+const HINT = _("Each step is a line of code that ran, and what it made. Go on with the arrow keys, or to a stop with a note.");
+const PACES = { slow: [_("slow"), 2400], normal: [_("normal"), 1200], fast: [_("fast"), 500] };
 const root = document.documentElement;
 const starter = document.querySelector(".replay-start");
 let data;
@@ -17,13 +16,15 @@ const whereOf = ({ event, stack, loop }) => {
   const isOne = new Set(paths.map(([owner]) => owner)).size === 1;
   const [inner, outer, ...others] = paths.map((path) => path.slice(isOne ? -1 : -2).join("."));
   const first = {
-    call: outer ? `${outer} calls ${inner}` : `${inner} is called`,
-    line: outer ? `${inner}, called by ${outer}` : inner,
-    return: outer ? `${inner} returns to ${outer}` : `${inner} returns`,
-    yield: `${inner} yields`,
+    call: outer ? _("{0} calls {1}", outer, inner) : _("{0} is called", inner),
+    line: outer ? _("{0}, called by {1}", inner, outer) : inner,
+    return: outer ? _("{0} returns to {1}", inner, outer) : _("{0} returns", inner),
+    yield: _("{0} yields", inner),
   }[event];
-  const turns = loop.map(([target, turn, turns]) => el("b", {}, `${target}: iteration ${turn}${turns ? ` of ${turns}` : ""}`));
-  return [[first, ...others.map((name) => `called by ${name}`)].join(", "), ...turns];
+  const iteration = ([target, turn, turns]) =>
+    turns ? _("{0}: iteration {1} of {2}", target, turn, turns) : _("{0}: iteration {1}", target, turn);
+  const turns = loop.map((one) => el("b", {}, iteration(one)));
+  return [joined([first, ...others.map((name) => _("called by {0}", name))]), ...turns];
 };
 
 const numberAt = (line) => document.getElementById(`L${line}`);
@@ -73,10 +74,10 @@ const show = (step, name) => {
   const height = values.length > 1 ? 132 : innerWidth < 960 ? 156 : 198;
   const room = { width: place.clientWidth - 2 * padding - 4, height };
   mark(list(last - line + 1, (i) => line + i));
-  const counted = `${now + 1} of ${data.steps.length}`;
+  const counted = [now + 1, data.steps.length];
   part("input").value = now;
-  part("input").setAttribute("aria-valuetext", `step ${counted}`);
-  part("header output").value = counted;
+  part("input").setAttribute("aria-valuetext", _("step {0} of {1}", ...counted));
+  part("header output").value = _("{0} of {1}", ...counted);
   part(".where").replaceChildren(...whereOf(data.steps[now]));
   part(".line").replaceChildren(el("span", {}, `${line}`), codeOf(line));
   const stop = data.stops.findIndex((one) => one.step === now);
@@ -90,7 +91,7 @@ const show = (step, name) => {
   const told = [name, ...[...part(".note").querySelectorAll("code")].map((code) => code.textContent)];
   const wanted = blocks.find((block) => told.includes(block.dataset.name)) ?? blocks[0];
   const others = blocks.filter((block) => block !== wanted);
-  place.replaceChildren(wanted ?? el("p", {}, "This line makes no tensor."), ...others);
+  place.replaceChildren(wanted ?? el("p", {}, _("This line makes no tensor.")), ...others);
   place.scrollTop = part(".content").scrollTop = 0;
   follows = true;
   reveal();
@@ -115,9 +116,9 @@ const play = () => {
     show(now + 1);
     if (now === end || data.stops.some(({ step }) => step === now)) return pause();
     // There is less to look at where a line made nothing.
-    playing = setTimeout(turn, PACES[dock.querySelector(".pace").value] / (data.steps[now].values.length ? 1 : 3));
+    playing = setTimeout(turn, PACES[dock.querySelector(".pace").value][1] / (data.steps[now].values.length ? 1 : 3));
   };
-  playing = setTimeout(turn, PACES.fast);
+  playing = setTimeout(turn, PACES.fast[1]);
   dock.querySelector(".play").ariaPressed = "true";
 };
 const shrink = () => {
@@ -138,30 +139,30 @@ const tool = (name, path, onclick, properties) => {
   return made;
 };
 const build = () => {
-  const slider = el("input", { type: "range", min: 0, max: data.steps.length - 1, "aria-label": "Step" });
+  const slider = el("input", { type: "range", min: 0, max: data.steps.length - 1, "aria-label": _("Step") });
   slider.oninput = () => go(slider.valueAsNumber);
   const marks = data.stops.map(({ step }) => el("i", { style: `--at: ${step / Math.max(data.steps.length - 1, 1)}` }));
-  const paces = Object.keys(PACES).map((pace) => el("option", { selected: pace === "normal" }, pace));
+  const paces = Object.entries(PACES).map(([value, [name]]) => el("option", { value, selected: value === "normal" }, name));
   const stops = data.stops.map(({ step }, i) =>
-    el("li", {}, button(`${i + 1}`, () => go(step), { "aria-label": `Stop ${i + 1}, step ${step + 1}` })));
+    el("li", {}, button(`${i + 1}`, () => go(step), { "aria-label": _("Stop {0}, step {1}", i + 1, step + 1) })));
   dock = el("section", { id: "replay", "aria-labelledby": "replay-title", hidden: true },
     el("header", {},
       el("h2", { id: "replay-title" }, data.title),
       el("div", { className: "transport" },
-        tool("Previous step", "M10 3 5 8l5 5", () => go(now - 1), { "aria-keyshortcuts": "ArrowLeft" }),
-        tool("Play to the next stop", "M5 3.5v9l7-4.5z", play, { className: "play", "aria-pressed": "false" }),
-        tool("Next step", "m6 3 5 5-5 5", () => go(now + 1), { className: "next", "aria-keyshortcuts": "ArrowRight" }),
+        tool(_("Previous step"), "M10 3 5 8l5 5", () => go(now - 1), { "aria-keyshortcuts": "ArrowLeft" }),
+        tool(_("Play to the next stop"), "M5 3.5v9l7-4.5z", play, { className: "play", "aria-pressed": "false" }),
+        tool(_("Next step"), "m6 3 5 5-5 5", () => go(now + 1), { className: "next", "aria-keyshortcuts": "ArrowRight" }),
         el("div", { className: "track" }, slider, ...marks),
         el("output"),
-        el("select", { className: "pace", "aria-label": "Speed" }, ...paces)),
-      tool("Small panel", "m3 6 5 5 5-5", shrink, { className: "shrink", "aria-pressed": "false" }),
-      tool("Close the replay", "m4 4 8 8M12 4l-8 8", close)),
+        el("select", { className: "pace", "aria-label": _("Speed") }, ...paces)),
+      tool(_("Small panel"), "m3 6 5 5 5-5", shrink, { className: "shrink", "aria-pressed": "false" }),
+      tool(_("Close the replay"), "m4 4 8 8M12 4l-8 8", close)),
     el("div", { className: "content" },
       el("div", { className: "says" },
         el("div", { className: "place", "aria-live": "polite" },
           el("p", { className: "where" }),
-          button("", () => show(now), { className: "line", title: "Show the line" })),
-        el("div", { className: "stops" }, "Stops", el("ol", { "aria-label": "Stops" }, ...stops)),
+          button("", () => show(now), { className: "line", title: _("Show the line") })),
+        el("div", { className: "stops" }, _("Stops"), el("ol", { "aria-label": _("Stops") }, ...stops)),
         el("div", { className: "note", "aria-live": "polite" }),
         el("p", { className: "hint" }, HINT)),
       el("div", { className: "tensors" })));
@@ -207,7 +208,7 @@ const makeChips = () => {
     const name = chip.querySelector("b")?.textContent;
     const step = steps.find(({ values }) => values.some(([one]) => one === name)) ?? steps[0];
     const face = chip.querySelector("i");
-    Object.assign(face, { role: "button", tabIndex: 0, ariaLabel: `Show ${chip.textContent}` });
+    Object.assign(face, { role: "button", tabIndex: 0, ariaLabel: _("Show {0}", chip.textContent) });
     chips.set(chip, { step: data.steps.indexOf(step), name, face });
     face.onkeydown = (event) => {
       if (!["Enter", " "].includes(event.key)) return;

@@ -5,16 +5,21 @@ const MOST = 30;
 const REACH = 3;
 // A term that only begins like the word, or is a slip away from it, answers it less.
 const BEGINS = 0.375, SLIP = 0.45;
-// So much of a text is shown under a result, and so much of that before the word that was found.
+// So much of a text is shown under a result, and so much of that before the word that was found. A
+// Chinese character is twice as wide as a letter.
 const EXCERPT = 160, BEFORE = 50;
 const SMALL = new Set("a an and are can do does for how i in is it its my of on or the to use what with why".split(" "));
 
+// A page in another language has an index of its own.
+const { _, load } = window.pylit;
+const edition = document.documentElement.dataset.edition ?? "";
 const held = new Map();
 window.pylit.found = (name, data) => held.set(name, data);
 const get = async (name) => {
-  if (!held.has(name)) await window.pylit.load(`${name}.js`);
+  if (!held.has(name)) await load(`${edition}${name}.js`);
   return held.get(name);
 };
+window.pylit.prepare = () => get("search-index");
 
 // However it is written: KVCache, kv_cache and "KV cache" are one name.
 const spelt = (text) => text.toLowerCase().replace(/[^\p{L}\p{N}]/gu, "");
@@ -35,7 +40,7 @@ const shelf = async (word, reach) => {
   const { shards } = await get("search-index");
   const at = place(shards, word);
   const near = shards.slice(at, at + reach).filter((first, n) => !n || first.startsWith(word));
-  const parts = await Promise.all(near.map((_, n) => get(`search/terms-${at + n}`)));
+  const parts = await Promise.all(near.map((first, n) => get(`search/terms-${at + n}`)));
   return parts.flatMap(Object.entries);
 };
 const entries = ([term, told]) => {
@@ -63,17 +68,20 @@ const slips = (a, b, most) => {
 
 // What a word may stand for: each term, with how well it does and the entries that hold it.
 const meant = async (word) => {
-  // One slip in a word of five letters, two in one of ten; none in a short one.
-  const most = word.length > 3 ? Math.round(0.2 * word.length) : 0;
+  // One slip in a word of five letters, two in one of ten; none in a short one, or in Chinese, where a
+  // single character is the beginning of a term.
+  const isHan = HAN.test(word);
+  const canBegin = isHan || word.length > 1;
+  const most = !isHan && word.length > 3 ? Math.round(0.2 * word.length) : 0;
   const alike = (term) => {
     const more = term.length - word.length;
     if (!more && term === word) return 1;
-    if (word.length > 1 && term.startsWith(word)) return (BEGINS * term.length) / (term.length + 0.3 * more);
+    if (canBegin && term.startsWith(word)) return (BEGINS * term.length) / (term.length + 0.3 * more);
     const wrong = Math.abs(more) > most ? most + 1 : slips(word, term, most);
     return wrong > most ? 0 : (SLIP * term.length) / (term.length + 2 * wrong);
   };
   const read = (items) => items.map((item) => [item[0], alike(item[0]), item]).filter(([, weight]) => weight);
-  let found = read(await shelf(word.slice(0, word.length - most), word.length > 1 ? REACH : 1));
+  let found = read(await shelf(word.slice(0, word.length - most), canBegin ? REACH : 1));
   if (most && !found.some(([term]) => term.startsWith(word))) {
     // Only the nearest words: who types "tranformer" means "transformer", not "transformers".
     const wrong = (term) => (Math.abs(term.length - word.length) > most ? most + 1 : slips(word, term, most));
@@ -127,11 +135,21 @@ const query = async (text) => {
   return Promise.all(best.map(async ([id]) => ({ ...(await show(id)), terms: marks(id) })));
 };
 
-// The words of a text around the first that was found.
+// The words of a text around the first that was found. It is cut between words or beside a Chinese
+// character.
 const excerpt = (text, words) => {
-  const found = words.length ? text.search(new RegExp(`(?<![a-z0-9])(?:${words.join("|")})`, "i")) : 0;
-  const start = found > EXCERPT - BEFORE ? text.lastIndexOf(" ", found - BEFORE) + 1 : 0;
-  const rest = text.slice(start, start + EXCERPT);
-  const end = start + EXCERPT < text.length ? rest.replace(/\s\S*$/, " …") : rest;
-  return (start ? "… " : "") + end;
+  const [most, before] = [EXCERPT, BEFORE].map((count) => (HAN.test(text) ? count / 2 : count));
+  const found = words.length ? text.search(new RegExp(`(?:(?<![a-z0-9])|(?![a-z0-9]))(?:${words.join("|")})`, "i")) : 0;
+  const start = found > most - before ? found - before : 0;
+  const rest = text.slice(start, start + most);
+  const begun = start ? rest.replace(new RegExp(`^(?:(?!${HAN.source})\\S){0,${before}}\\s*`, "u"), "… ") : rest;
+  return start + most < text.length ? begun.replace(new RegExp(`(?:(?!${HAN.source})\\S)+$`, "u"), "") + "…" : begun;
 };
+
+// What is marked in a text: words, and pairs of Chinese characters wherever they stand, also where
+// one overlaps the next. Terms are letters, digits and underscores, so none of them means anything
+// to the pattern.
+const marking = (words) => words.map((word) => {
+  const [first, second] = HAN.test(word) ? word : [];
+  return second ? `${first}(?=${second})|(?<=${first})${second}` : first ?? `${word}(?![a-z])`;
+}).join("|");

@@ -3,7 +3,7 @@ const dialog = document.querySelector("#search");
 const input = dialog.querySelector("input");
 const list = dialog.querySelector("#results");
 const status = dialog.querySelector("[role=status]");
-const KINDS = { page: "page", definition: "code", heading: "section" };
+const KINDS = { page: _("page"), definition: _("code"), heading: _("section") };
 
 const element = (name, ...children) => {
   const made = document.createElement(name);
@@ -14,8 +14,7 @@ const element = (name, ...children) => {
 // A text with the words that were found in it marked; a word counts from its start.
 const marked = (text, words) => {
   if (!words.length) return [text];
-  // Terms are letters, digits and underscores, so none of them means anything to the pattern.
-  const parts = text.split(new RegExp(`((?:${words.join("|")})(?![a-z]))`, "iu"));
+  const parts = text.split(new RegExp(`((?:${marking(words)})+)`, "iu"));
   return parts.map((part, at) => (at % 2 ? element("mark", part) : part));
 };
 
@@ -46,9 +45,11 @@ const update = async () => {
   for (const link of list.children) link.ariaSelected = "false";
   input.ariaExpanded = String(results.length > 0);
   select(list.firstElementChild);
-  const count = results.length === MOST ? `${MOST} or more` : results.length;
-  const found = count ? `${count} result${count === 1 ? "" : "s"}` : "No results. Try the start of a word, or another word.";
-  status.textContent = asked.trim() ? found : "Type the name of a class, or a word of a note.";
+  const { length } = results;
+  status.textContent = !asked.trim() ? _("Type the name of a class, or a word of a note.")
+    : !length ? _("No results. Try the start of a word, or another word.")
+      : length === 1 ? _("1 result")
+        : length < MOST ? _("{0} results", length) : _("{0} or more results", length);
   list.dataset.query = asked;
 };
 
