@@ -80,9 +80,9 @@ closed.
 (All numbers are rounded.) You can check each column with the two formulas. For example,
 the second quotation mark meets the state 1. The candidate is
 $\tanh(0 + 1 \cdot {(-10)} \cdot 1) = -1$, and the new state is
-$0 \cdot 1 + 1 \cdot {(-1)} = -1$. At the first mark the token is the same, and so are the
-gates. But the old state is −1 there, so the candidate is 1. At the ends of lines the
-reset gate is closed. There the candidate is −1, whether we were inside or not.
+$0 \cdot 1 + 1 \cdot {(-1)} = -1$. At the first mark the token is the same, and so are
+the gates. But the old state is −1 there, so the candidate is 1. At the ends of lines
+the reset gate is closed. There the candidate is −1, whether we were inside or not.
 
 **In one formula.** A layer has $N$ such cells, and $z_t$, $r_t$, $g_t$ and $h_t$ are
 vectors with one number for each. Each of the three sums has its own matrices $W$ and
