@@ -1,9 +1,9 @@
 // Multi-head attention of a trained transformer: its heads as maps and lines, heads switched off,
 // the next token, and text that it writes.
 "use strict";
-live.panel = { title: "A transformer with 12 heads", needs: ["autoregressive", "weights/autoregressive"] };
+live.panel = { title: _("A transformer with 12 heads"), needs: ["autoregressive", "weights/autoregressive"] };
 live.panel.fill = (panel) => {
-  const { el, slices, visible, percent, slider, button, group } = live;
+  const { el, slices, visible, percent, joined, quoted, slider, button, group } = live;
   const model = live.models.autoregressive, { step } = live.autoregressive;
   const { n_layers, heads, max_len } = model.config;
   const off = new Set();
@@ -25,9 +25,9 @@ live.panel.fill = (panel) => {
   };
 
   const weights = (t, [layer, head] = chosen) => read[t].attention[layer][head];
-  const map = live.heat_map("Attention weights: a row for each query, a column for each key", (row) => ask(row));
+  const map = live.heat_map(_("Attention weights: a row for each query, a column for each key"), (row) => ask(row));
   map.className = "square";
-  const strip = live.letters("The text, shaded by the attention of the query", model, (i) => ask(i));
+  const strip = live.letters(_("The text, shaded by the attention of the query"), model, (i) => ask(i));
   const lines = live.arcs();
   const sentence = el("output", {});
   const next = live.likeliest(model);
@@ -37,21 +37,21 @@ live.panel.fill = (panel) => {
     query = Math.min(t, read.length - 1);
     show();
   };
-  const slide = slider("Query", { min: 0, max: 0, value: 0, say: (t) => String(t + 1) }, (t) => { query = t; show() });
+  const slide = slider(_("Query"), { min: 0, max: 0, value: 0, say: (t) => String(t + 1) }, (t) => { query = t; show() });
 
   const cells = [];
   const grid = el("div", { className: "heads" });
   for (let l = 0; l < n_layers; l++)
     for (let h = 0; h < heads; h++) {
-      const small = live.heat_map("Map of head");
+      const small = live.heat_map(_("Map of head"));
       const pick = el("button", { type: "button", onclick: () => { chosen = [l, h]; show() } }, small, `${l + 1}.${h + 1}`);
       const on = el("input", { type: "checkbox", checked: true, onchange: () => {
         off[on.checked ? "delete" : "add"](`${l}.${h}`);
         compute();
       } });
-      on.setAttribute("aria-label", `Layer ${l + 1}, head ${h + 1} is on`);
+      on.setAttribute("aria-label", _("Layer {0}, head {1} is on", l + 1, h + 1));
       cells.push({ l, h, small, pick, on });
-      grid.append(el("div", {}, pick, el("label", {}, on, "on")));
+      grid.append(el("div", {}, pick, el("label", {}, on, _("on"))));
     }
 
   const show = () => {
@@ -68,16 +68,15 @@ live.panel.fill = (panel) => {
     strip.set(tokens.slice(0, n), row, query);
     lines.set(labels, row, query);
     const top = [...row.keys()].sort((a, b) => row[b] - row[a]).slice(0, 3);
-    sentence.value = `Layer ${chosen[0] + 1}, head ${chosen[1] + 1}: query ${query + 1}, “${labels[query]}”, attends to `
-      + top.map((j) => `“${labels[j]}” at ${j + 1} (${percent(row[j])})`).join(", ") + ".";
+    sentence.value = _("Layer {0}, head {1}: query {2}, {3}, attends to {4}.", chosen[0] + 1, chosen[1] + 1, query + 1, quoted(tokens[query], model),
+      joined(top.map((j) => _("{0} at {1} ({2})", quoted(tokens[j], model), j + 1, percent(row[j])))));
     const shares = live.softmax(read[query].logits), before = live.softmax(plain[query].logits);
     next.set(shares, off.size ? before : shares);
-    after.textContent = `After “${labels.slice(Math.max(0, query - 11), query + 1).join("")}”`
-      + (off.size ? `, with ${off.size} of ${n_layers * heads} heads off:` : ":");
+    const last = labels.slice(Math.max(0, query - 11), query + 1).join("");
+    after.textContent = off.size ? _("After “{0}”, with {1} of {2} heads off:", last, off.size, n_layers * heads) : _("After “{0}”:", last);
   };
 
   const field = live.text_field(model, {
-    label: `Text, up to ${max_len} characters`,
     most: max_len,
     value: "KING RICHARD II:\nWhat must the king do now?",
     examples: ["KING RICHARD II:\nWhat must the king do now?", "JULIET:\nO Romeo, Romeo! wherefore art thou Romeo?", "ROMEO:\nWhat is thy na"],
@@ -100,17 +99,17 @@ live.panel.fill = (panel) => {
     live.about(model),
     field,
     live.pair(
-      group("Heads", el("p", {}, "Choose a head to see its map. Switch a head off, and its average becomes zero: the model goes on without it."), grid,
-        button("All heads on", () => { all_on(); compute() })),
-      group("Three observations", live.observations([
-        ["Layer 2, head 1 looks for the line break after the speaker's name: it keeps 47 % of its weight there, on average, while every other head gives it 6 % or less.", demonstrate(king, [1, 0])],
-        ["Layer 3, head 1 attends to the character before: 65 % of its weight, on average.", demonstrate(juliet, [2, 0])],
-        ["After “What is thy na” the model expects “m” with 58 %. Without layer 2, head 3 it is 15 %, and “t” is likelier.", demonstrate(name, [1, 2], true)],
+      group(_("Heads"), el("p", {}, _("Choose a head to see its map. Switch a head off, and its average becomes zero: the model goes on without it.")), grid,
+        button(_("All heads on"), () => { all_on(); compute() })),
+      group(_("Three observations"), live.observations([
+        [_("Layer 2, head 1 looks for the line break after the speaker's name: it keeps 47 % of its weight there, on average, while every other head gives it 6 % or less."), demonstrate(king, [1, 0])],
+        [_("Layer 3, head 1 attends to the character before: 65 % of its weight, on average."), demonstrate(juliet, [2, 0])],
+        [_("After “What is thy na” the model expects “m” with 58 %. Without layer 2, head 3 it is 15 %, and “t” is likelier."), demonstrate(name, [1, 2], true)],
       ])),
     ),
-    group("What the query attends to", el("p", {}, "Each row is a query, each column a key; a stronger colour is a larger weight (drawn as its square root). Point at a row or a character, or move the slider."),
+    group(_("What the query attends to"), el("p", {}, _("Each row is a query, each column a key; a stronger colour is a larger weight (drawn as its square root). Point at a row or a character, or move the slider.")),
       slide, live.pair(map, el("div", {}, strip, lines, sentence))),
-    live.pair(group("Next character", after, next), group("Write on", writer)),
+    live.pair(group(_("Next character"), after, next), group(_("Write on"), writer)),
   );
   field.read();
 };

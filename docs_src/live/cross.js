@@ -1,13 +1,13 @@
 // Cross-attention of a trained encoder–decoder: a source, the reply, and what its tokens attend to.
 "use strict";
 live.panel = {
-  title: "An encoder–decoder that replies",
+  title: _("An encoder–decoder that replies"),
   needs: ["autoregressive", "encoder_decoder", "weights/encoder_decoder"],
 };
 live.panel.fill = (panel) => {
-  const { el, slices, visible, percent, slider, select, group, pair } = live;
+  const { el, slices, percent, joined, quoted, slider, select, group, pair } = live;
   const model = live.models.encoder_decoder, { encode, step } = live.encoder_decoder;
-  const { n_layers, heads, start_token, end_token, padding_token } = model.config;
+  const { heads, start_token, end_token, padding_token } = model.config;
   let source = [], reply = [], results = [], chosen = [1, 1], at = 0, run = 0;
 
   // `results[t]` has the logits of reply token t, and the cross-attention that led to them.
@@ -37,14 +37,14 @@ live.panel.fill = (panel) => {
   };
 
   const weights = (t) => results[t].attention[chosen[0]][chosen[1]];
-  const names = Array.from({ length: n_layers * heads }, (_, i) => `layer ${Math.floor(i / heads) + 1}, head ${(i % heads) + 1}`);
-  const head = select("Head", names, (i) => { chosen = [Math.floor(i / heads), i % heads]; show() });
+  const names = live.head_names(model);
+  const head = select(_("Head"), names, (i) => { chosen = [Math.floor(i / heads), i % heads]; show() });
   const choose = (t) => { at = t; show() };
-  const place = slider("Reply token", { min: 1, max: 1, value: 1 }, (t) => choose(t - 1));
-  const map = live.heat_map("Cross-attention: a row for each reply token, a column for each source token", choose);
+  const place = slider(_("Reply token"), { min: 1, max: 1, value: 1 }, (t) => choose(t - 1));
+  const map = live.heat_map(_("Cross-attention: a row for each reply token, a column for each source token"), choose);
   map.className = "square";
-  const from = live.letters("The source, shaded by the attention of the reply token", model, () => {});
-  const to = live.letters("The reply", model, choose);
+  const from = live.letters(_("The source, shaded by the attention of the reply token"), model, () => {});
+  const to = live.letters(_("The reply"), model, choose);
   const sentence = el("output", {}), next = live.likeliest(model);
   const show = () => {
     if (!results.length) return;
@@ -57,14 +57,14 @@ live.panel.fill = (panel) => {
     from.set(source, weights(at));
     to.set(reply, [], at);
     const row = weights(at), top = [...row.keys()].sort((a, b) => row[b] - row[a]).slice(0, 3);
-    const token = reply.length ? `“${visible(model.characters[reply[at]])}”` : "the end";
-    sentence.value = `To predict reply token ${at + 1}, ${token}, ${names[head.input.selectedIndex]} attends to `
-      + top.map((s) => `“${visible(model.characters[source[s]])}” at ${s + 1} (${percent(row[s])})`).join(", ") + " of the source.";
+    const token = reply.length ? quoted(reply[at], model) : _("the end");
+    const most = joined(top.map((s) => _("{0} at {1} ({2})", quoted(source[s], model), s + 1, percent(row[s]))));
+    sentence.value = _("To predict reply token {0}, {1}, {2} attends to {3} of the source.", at + 1, token, names[head.input.selectedIndex], most);
     next.set(live.softmax(results[at].logits));
   };
 
   const [cousin, morrow, citizen] = ["BENVOLIO:\nGood-morrow, cousin.", "GLOUCESTER:\nGood morrow.", "First Citizen:\nGood morrow."];
-  const field = live.text_field(model, { label: "Source, up to 64 characters: a speech with its speaker", most: 64, value: cousin, examples: [cousin, morrow, citizen] },
+  const field = live.text_field(model, { label: _("Source, up to 64 characters: a speech with its speaker"), most: 64, value: cousin, examples: [cousin, morrow, citizen] },
     (ids) => { source = ids; compute(); });
   const writer = live.writer(model, {
     begin: () => {
@@ -88,14 +88,14 @@ live.panel.fill = (panel) => {
   panel.append(
     live.about(model),
     field,
-    group("Three observations", live.observations([
-      ["Before the first letter of the reply, layer 2, head 2 gives over 99 % of its weight to one letter of the speaker's name, the “I” of BENVOLIO.", demonstrate(cousin, [1, 1])],
-      ["Who speaks decides who replies: after GLOUCESTER the likeliest first letter is “K” (24 %).", demonstrate(morrow)],
-      ["The same words from First Citizen, and the likeliest first letter is “C” (22 %).", demonstrate(citizen)],
+    group(_("Three observations"), live.observations([
+      [_("Before the first letter of the reply, layer 2, head 2 gives over 99 % of its weight to one letter of the speaker's name, the “I” of BENVOLIO."), demonstrate(cousin, [1, 1])],
+      [_("Who speaks decides who replies: after GLOUCESTER the likeliest first letter is “K” (24 %)."), demonstrate(morrow)],
+      [_("The same words from First Citizen, and the likeliest first letter is “C” (22 %)."), demonstrate(citizen)],
     ])),
-    group("Cross-attention", el("p", {}, "The reply is greedy at first. Each row is a token of the reply, each column one of the source; a stronger colour is a larger weight (drawn as its square root)."),
-      head, place, pair(map, el("div", {}, el("p", {}, "Source"), from, el("p", {}, "Reply"), to, sentence))),
-    pair(group("This reply token", next), group("Write another reply", writer)),
+    group(_("Cross-attention"), el("p", {}, _("The reply is greedy at first. Each row is a token of the reply, each column one of the source; a stronger colour is a larger weight (drawn as its square root).")),
+      head, place, pair(map, el("div", {}, el("p", {}, _("Source")), from, el("p", {}, _("Reply")), to, sentence))),
+    pair(group(_("This reply token"), next), group(_("Write another reply"), writer)),
   );
   field.read();
 };

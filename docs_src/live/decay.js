@@ -1,11 +1,11 @@
 // What a trained Mamba-2 keeps and forgets along a text, and the matrix that it remembers with.
 "use strict";
-live.panel = { title: "A Mamba-2 of two layers with four heads each", needs: ["mamba2", "weights/mamba2"] };
+live.panel = { title: _("A Mamba-2 of two layers with four heads each"), needs: ["mamba2", "weights/mamba2"] };
 live.panel.fill = (panel) => {
-  const { el, slices, visible, percent, slider, select, group, pair } = live;
+  const { el, slices, percent, quoted, slider, select, group, pair } = live;
   const model = live.models.mamba2, { step } = live.mamba2;
-  const { n_layers, heads } = model.config;
-  const names = Array.from({ length: n_layers * heads }, (_, i) => `layer ${Math.floor(i / heads) + 1}, head ${(i % heads) + 1}`);
+  const { heads } = model.config;
+  const names = live.head_names(model);
   let tokens = [], read = [], chosen = 0, at = 0, run = 0;
 
   const compute = async () => {
@@ -28,13 +28,13 @@ live.panel.fill = (panel) => {
     return s <= t ? share : 0;
   };
 
-  const map = live.heat_map("What is forgotten: a row for each head, a column for each character", (row, column) => { [chosen, at] = [row, column]; show() });
+  const map = live.heat_map(_("What is forgotten: a row for each head, a column for each character"), (row, column) => { [chosen, at] = [row, column]; show() });
   map.style.height = "12rem";
-  const strip = live.letters("The text, shaded by what is left of each character", model, (t) => { at = t; show() });
+  const strip = live.letters(_("The text, shaded by what is left of each character"), model, (t) => { at = t; show() });
   const sentence = el("output", {});
-  const head = select("Head", names, (i) => { chosen = i; show() });
-  const steps = slider("Step", { min: 1, max: 1, value: 1 }, (t) => { at = t - 1; show() });
-  const matrix = live.heat_map("The matrix of the head: a row for each number of a key, a column for each of a value");
+  const head = select(_("Head"), names, (i) => { chosen = i; show() });
+  const steps = slider(_("Step"), { min: 1, max: 1, value: 1 }, (t) => { at = t - 1; show() });
+  const matrix = live.heat_map(_("The matrix of the head: a row for each number of a key, a column for each of a value"));
   matrix.className = "square";
   const next = live.likeliest(model);
 
@@ -47,8 +47,10 @@ live.panel.fill = (panel) => {
     strip.set(tokens.slice(0, n), Array.from({ length: n }, (_, s) => left(at, s)), at);
     let half = 0;
     while (at - half - 1 >= 0 && left(at, at - half - 1) >= 0.5) half++;
-    sentence.value = `At “${visible(model.characters[tokens[at]])}” (${at + 1}) the head keeps ${percent(kept(chosen, at))}. `
-      + (half === at ? "More than half is left of all characters before." : `More than half is left of the last ${half} before it.`);
+    const keeps = [quoted(tokens[at], model), at + 1, percent(kept(chosen, at))];
+    sentence.value = half === at
+      ? _("At {0} ({1}) the head keeps {2}. More than half is left of all characters before.", ...keeps)
+      : _("At {0} ({1}) the head keeps {2}. More than half is left of the last {3} before it.", ...keeps, half);
     const { h } = read[at].state[Math.floor(chosen / heads)], size = h.length / heads;
     const own = h.subarray((chosen % heads) * size, ((chosen % heads) + 1) * size), side = Math.sqrt(size);
     const most = own.reduce((a, b) => Math.max(a, Math.abs(b)), 1e-9);
@@ -57,22 +59,22 @@ live.panel.fill = (panel) => {
   };
 
   const [example] = live.examples;
-  const field = live.text_field(model, { label: "Text, up to 100 characters", most: 100, value: example, examples: live.examples },
+  const field = live.text_field(model, { most: 100, value: example, examples: live.examples },
     (ids) => { tokens = ids; compute(); });
   const writer = live.writer(model, { read: () => tokens, step: (token, state) => step(model, token, state) });
   const demonstrate = (i) => () => { chosen = i; field.set(example) };
   panel.append(
     live.about(model),
     field,
-    group("Three observations", live.observations([
-      ["Layer 2, head 1 forgets at punctuation: it keeps 28 % there on average, and 68 % elsewhere.", demonstrate(heads)],
-      ["Layer 2, head 3 forgets at line breaks: it keeps 60 % there, and 89 % elsewhere.", demonstrate(heads + 2)],
-      ["Heads of one layer forget at different rates: in layer 1, head 1 keeps 40 % on average, and head 3 keeps 92 %.", demonstrate(2)],
+    group(_("Three observations"), live.observations([
+      [_("Layer 2, head 1 forgets at punctuation: it keeps 28 % there on average, and 68 % elsewhere."), demonstrate(heads)],
+      [_("Layer 2, head 3 forgets at line breaks: it keeps 60 % there, and 89 % elsewhere."), demonstrate(heads + 2)],
+      [_("Heads of one layer forget at different rates: in layer 1, head 1 keeps 40 % on average, and head 3 keeps 92 %."), demonstrate(2)],
     ])),
-    group("What is forgotten", el("p", {}, "A stronger colour means that a head forgets more at this character. Point at the map, or choose with the controls."),
-      head, steps, map, el("p", {}, "What is left of each character at the chosen step:"), strip, sentence),
-    pair(group("The matrix", el("p", {}, "Blue is positive, red negative, relative to the largest number."), matrix), group("Next character", next)),
-    group("Write on", writer),
+    group(_("What is forgotten"), el("p", {}, _("A stronger colour means that a head forgets more at this character. Point at the map, or choose with the controls.")),
+      head, steps, map, el("p", {}, _("What is left of each character at the chosen step:")), strip, sentence),
+    pair(group(_("The matrix"), el("p", {}, _("Blue is positive, red negative, relative to the largest number.")), matrix), group(_("Next character"), next)),
+    group(_("Write on"), writer),
   );
   field.read();
 };

@@ -1,12 +1,12 @@
 // Gates and states of the cells of an LSTM or a GRU along a text, and what a forced gate changes.
 "use strict";
-// `rows` are what is shown of a cell: name, key in the state of a layer, whether it is a gate. The
-// last one is the state.
+// `rows` are what is shown of a cell: label, name in a sentence, key in the state of a layer, whether
+// it is a gate. The last one is the state.
 // `known` are cells with a meaning: name, layer, cell. `held` is the gate that can be forced.
 live.gates = (panel, { name, rows, known, held, example, examples, observations, about }) => {
-  const { el, slices, visible, slider, select, group, pair } = live;
+  const { el, slices, visible, joined, quoted, slider, select, group, pair } = live;
   const model = live.models[name], { step } = live[name], { n_layers, d_hidden } = model.config;
-  const state = rows.at(-1), forces = [["as computed"], ["always closed, 0", 0], ["always open, 1", 1]];
+  const state = rows.at(-1), forces = [[_("as computed")], [_("always closed, 0"), 0], [_("always open, 1"), 1]];
   let [, layer, unit] = known[0];
   let tokens = [], seen = [], read = [], plain = [], at = 0, forced = 0, run = 0;
 
@@ -31,7 +31,7 @@ live.gates = (panel, { name, rows, known, held, example, examples, observations,
   // A column for each character: its letter, and a bar for each gate and for the state. Lines are
   // those of the text, in pieces that fit.
   const strips = el("div", { className: "gates", role: "img" });
-  strips.setAttribute("aria-label", "Gates and state of the cell at each character; choose one with “Character”, and read its numbers below");
+  strips.setAttribute("aria-label", _("Gates and state of the cell at each character; choose one with “Character”, and read its numbers below"));
   const range = el("p", { className: "small" });
   strips.onpointerover = strips.onpointerdown = ({ target }) => {
     const column = target.closest("[data-at]");
@@ -62,7 +62,7 @@ live.gates = (panel, { name, rows, known, held, example, examples, observations,
     });
     strips.replaceChildren(...lines);
     drawn = fits();
-    range.textContent = `The bar of the ${state.said} reaches from ${spans.at(-1).map((end) => said(end, 1)).join(" to ")}.`;
+    range.textContent = _("The bar of the {0} reaches from {1} to {2}.", state.said, ...spans.at(-1).map((end) => said(end, 1)));
   };
   // Characters beside the names of the rows.
   const fits = () => Math.max(8, Math.floor((strips.clientWidth - 60) / 12));
@@ -70,17 +70,17 @@ live.gates = (panel, { name, rows, known, held, example, examples, observations,
   new ResizeObserver(() => { if (fits() !== drawn) show() }).observe(strips);
 
   const sentence = el("output", {});
-  const place = slider("Character", { min: 1, max: 1, value: 1 }, (t) => point(t - 1));
+  const place = slider(_("Character"), { min: 1, max: 1, value: 1 }, (t) => point(t - 1));
   const point = (t) => {
     at = t;
     place.set(t + 1);
     strips.querySelector(".at")?.classList.remove("at");
     strips.querySelector(`[data-at="${t}"]`).classList.add("at");
-    const numbers = rows.filter(({ gate }) => gate).map(({ label, key }) => `${label.toLowerCase()} gate ${said(value(t, key))}`);
+    const numbers = rows.filter(({ gate }) => gate).map((gate) => `${gate.said} ${said(value(t, gate.key))}`);
     const before = t ? value(t - 1, state.key) : 0;
-    sentence.value = `“${visible(model.characters[seen[t]])}” at ${t + 1}: ${numbers.join(", ")}. The ${state.said} was ${said(before)} and is ${said(value(t, state.key))}.`;
+    sentence.value = _("{0} at {1}: {2}. The {3} was {4} and is {5}.", quoted(seen[t], model), t + 1, joined(numbers), state.said, said(before), said(value(t, state.key)));
     const shares = live.softmax(read[t].logits);
-    after.textContent = `Next character after “${visible(model.characters[seen[t]])}”`;
+    after.textContent = _("Next character after {0}", quoted(seen[t], model));
     next.set(shares, forced ? live.softmax(plain[t].logits) : shares);
   };
   const after = el("p", { className: "small" });
@@ -88,10 +88,10 @@ live.gates = (panel, { name, rows, known, held, example, examples, observations,
   const cost = el("output", {});
 
   const choose = (l, u) => { [layer, unit] = [l, u]; if (forced) compute(); else show() };
-  const cells = select("Cell", [...known.map(([said]) => said), "another one"], (i) => { if (known[i]) choose(known[i][1], known[i][2]) });
-  const layers = select("Layer", Array.from({ length: n_layers }, (_, l) => `${l + 1}`), (l) => choose(l, unit));
-  const units = slider("Number", { min: 1, max: d_hidden, value: 1 }, (u) => choose(layer, u - 1));
-  const force = select(`${held.label} gate`, forces.map(([said]) => said), (i) => { forced = i; compute() });
+  const cells = select(_("Cell"), [...known.map(([said]) => said), _("another one")], (i) => { if (known[i]) choose(known[i][1], known[i][2]) });
+  const layers = select(_("Layer"), Array.from({ length: n_layers }, (_, l) => `${l + 1}`), (l) => choose(l, unit));
+  const units = slider(_("Number"), { min: 1, max: d_hidden, value: 1 }, (u) => choose(layer, u - 1));
+  const force = select(held.label, forces.map(([said]) => said), (i) => { forced = i; compute() });
   const show = () => {
     if (!read.length) return;
     const which = known.findIndex(([, l, u]) => l === layer && u === unit);
@@ -102,11 +102,12 @@ live.gates = (panel, { name, rows, known, held, example, examples, observations,
     draw();
     point(at);
     const loss = live.loss_of(seen, read);
-    cost.value = `The text costs ${loss.toFixed(2)} nats per character`
-      + (forced ? `, and ${live.loss_of(seen, plain).toFixed(2)} with the gate as computed.` : ".");
+    cost.value = forced
+      ? _("The text costs {0} nats per character, and {1} with the gate as computed.", loss.toFixed(2), live.loss_of(seen, plain).toFixed(2))
+      : _("The text costs {0} nats per character.", loss.toFixed(2));
   };
 
-  const field = live.text_field(model, { label: "Text, up to 170 characters", most: 170, value: example, examples: [example, ...examples] },
+  const field = live.text_field(model, { most: 170, value: example, examples: [example, ...examples] },
     (ids) => { tokens = ids; at = ids.length - 1; compute() });
   const writer = live.writer(model, { read: () => tokens, step: step_with });
   // An observation: a cell, the character to look at, and a forced gate.
@@ -118,9 +119,9 @@ live.gates = (panel, { name, rows, known, held, example, examples, observations,
   panel.append(
     live.about(model),
     field,
-    group("Three observations", live.observations(observations.map(([said, ...shown]) => [said, demonstrate(...shown)]))),
-    group("Gates and state of a cell", el("p", {}, about), cells, layers, units, force, strips, range, place, sentence),
-    pair(group("Next character", after, next, cost), group("Write on", el("p", { className: "small" }, "With the gate as it is set above."), writer)),
+    group(_("Three observations"), live.observations(observations.map(([said, ...shown]) => [said, demonstrate(...shown)]))),
+    group(_("Gates and state of a cell"), el("p", {}, about), cells, layers, units, force, strips, range, place, sentence),
+    pair(group(_("Next character"), after, next, cost), group(_("Write on"), el("p", { className: "small" }, _("With the gate as it is set above.")), writer)),
   );
   field.read();
 };

@@ -1,29 +1,29 @@
 // The panel of the LSTM's page.
 "use strict";
-live.panel = { title: "Gates of an LSTM with two layers of 128 cells", needs: ["gates", "lstm", "weights/lstm"] };
+live.panel = { title: _("Gates of an LSTM with two layers of 128 cells"), needs: ["gates", "lstm", "weights/lstm"] };
 live.panel.fill = (panel) => {
   const [clock, counter] = [[1, 56], [1, 85]];
   live.gates(panel, {
     name: "lstm",
     rows: [
-      { label: "Input", key: "i", gate: true },
-      { label: "Forget", key: "f", gate: true },
-      { label: "Output", key: "o", gate: true },
-      { label: "Cell", key: "c", said: "cell state" },
+      { label: _("Input"), said: _("input gate"), key: "i", gate: true },
+      { label: _("Forget"), said: _("forget gate"), key: "f", gate: true },
+      { label: _("Output"), said: _("output gate"), key: "o", gate: true },
+      { label: _("Cell"), said: _("cell state"), key: "c" },
     ],
     known: [
-      ["what is left of a line", ...clock],
-      ["characters of the line", ...counter],
-      ["characters of the speech", 1, 106],
+      [_("what is left of a line"), ...clock],
+      [_("characters of the line"), ...counter],
+      [_("characters of the speech"), 1, 106],
     ],
-    held: { label: "Forget", key: "f" },
+    held: { label: _("Forget gate"), key: "f" },
     example: "KING RICHARD II:\nWhat must the king do now? must he submit?\nThe king shall do it: must he be deposed?\n\nROMEO:\nBut, soft! what light through yonder window breaks?",
     examples: ["JULIET:\nO Romeo, Romeo! wherefore art thou Romeo?\nDeny thy father and refuse thy name;"],
-    about: "A bar for each gate, from 0 to 1, and one for the cell state. Where the input gate is closed and the forget gate is open, the cell state passes unchanged. Point at a character, or choose with the controls.",
+    about: _("A bar for each gate, from 0 to 1, and one for the cell state. Where the input gate is closed and the forget gate is open, the cell state passes unchanged. Point at a character, or choose with the controls."),
     observations: [
-      ["Layer 2, cell 57 knows what is left of a line. The first two letters of “The king” fill it, to 1.90. From then on its input gate is nearly closed, and inside a word its forget gate is near 1 (0.98 on average): the state stays. Each space takes a part of it.", clock, 61],
-      ["The network ends its lines with this cell. If its forget gate is always open, the line seems to have only begun, and the probability of a line break after “now?” falls from 77 to 22 %.", clock, 42, 2],
-      ["Layer 2, cell 86 counts characters: it is at 26.8 after “deposed”, and at the line break its forget gate closes to 0.02. But tanh is nearly 1 from 3 on, so that the count is not shown. Close the forget gate for good, and the text still costs 1.41 nats per character.", counter, 101],
+      [_("Layer 2, cell 57 knows what is left of a line. The first two letters of “The king” fill it, to 1.90. From then on its input gate is nearly closed, and inside a word its forget gate is near 1 (0.98 on average): the state stays. Each space takes a part of it."), clock, 61],
+      [_("The network ends its lines with this cell. If its forget gate is always open, the line seems to have only begun, and the probability of a line break after “now?” falls from 77 to 22 %."), clock, 42, 2],
+      [_("Layer 2, cell 86 counts characters: it is at 26.8 after “deposed”, and at the line break its forget gate closes to 0.02. But tanh is nearly 1 from 3 on, so that the count is not shown. Close the forget gate for good, and the text still costs 1.41 nats per character."), counter, 101],
     ],
   });
 };

@@ -1,10 +1,10 @@
 // The memory of linear attention along a text: a matrix, and the weights that it stands for.
 "use strict";
-live.panel = { title: "Linear attention in two layers of four heads", needs: ["linear_attention", "weights/linear_attention"] };
+live.panel = { title: _("Linear attention in two layers of four heads"), needs: ["linear_attention", "weights/linear_attention"] };
 live.panel.fill = (panel) => {
-  const { el, slices, visible, percent, slider, select, group, pair } = live;
+  const { el, slices, percent, quoted, slider, select, group, pair } = live;
   const model = live.models.linear_attention, { step } = live.linear_attention;
-  const { n_layers, heads, d_model } = model.config, D = d_model / heads;
+  const { heads, d_model } = model.config, D = d_model / heads;
   let tokens = [], read = [], chosen = [0, 0], at = 0, run = 0, wanted;
 
   const compute = async (place) => {
@@ -29,16 +29,16 @@ live.panel.fill = (panel) => {
     return products.map((product) => product / total);
   };
 
-  const map = live.heat_map("The memory: a row for each number of a key, a column for each number of a value");
+  const map = live.heat_map(_("The memory: a row for each number of a key, a column for each number of a value"));
   map.className = "square";
-  const added = live.heat_map("What this character has added to the memory");
+  const added = live.heat_map(_("What this character has added to the memory"));
   added.className = "square";
-  const strip = live.letters("The text, shaded by the weights of the chosen step", model, (t) => { at = t; show() });
-  const sizes = live.letters("The text, shaded by the size of the keys", model, (t) => { at = t; show() });
+  const strip = live.letters(_("The text, shaded by the weights of the chosen step"), model, (t) => { at = t; show() });
+  const sizes = live.letters(_("The text, shaded by the size of the keys"), model, (t) => { at = t; show() });
   const sentence = el("output", {});
-  const names = Array.from({ length: n_layers * heads }, (_, i) => `layer ${Math.floor(i / heads) + 1}, head ${(i % heads) + 1}`);
-  const head = select("Head", names, (i) => { chosen = [Math.floor(i / heads), i % heads]; show() });
-  const steps = slider("Character", { min: 1, max: 1, value: 1 }, (n) => { at = n - 1; show() });
+  const names = live.head_names(model);
+  const head = select(_("Head"), names, (i) => { chosen = [Math.floor(i / heads), i % heads]; show() });
+  const steps = slider(_("Character"), { min: 1, max: 1, value: 1 }, (n) => { at = n - 1; show() });
   const next = live.likeliest(model);
 
   const show = () => {
@@ -58,30 +58,31 @@ live.panel.fill = (panel) => {
     const keys = read.map((_, t) => mixing(t).steps[chosen[1]].k.reduce((a, b) => a + b, 0));
     const longest = Math.max(...keys);
     sizes.set(tokens.slice(0, read.length), keys.map((size) => size / longest), at);
-    sentence.value = `At “${visible(model.characters[tokens[at]])}”, character ${at + 1}, the largest weight is ${percent(shares[first])}, for “${visible(model.characters[tokens[first]])}” at ${first + 1}. The largest number of the memory is ${largest.toFixed(1)}, and that of what was added ${new_largest.toFixed(1)}.`;
+    sentence.value = _("At {0}, character {1}, the largest weight is {2}, for {3} at {4}. The largest number of the memory is {5}, and that of what was added {6}.",
+      quoted(tokens[at], model), at + 1, percent(shares[first]), quoted(tokens[first], model), first + 1, largest.toFixed(1), new_largest.toFixed(1));
     next.set(live.softmax(read[at].logits));
   };
 
   const [example] = live.examples;
-  const field = live.text_field(model, { label: "Text, up to 150 characters", most: 150, value: example, examples: live.examples },
+  const field = live.text_field(model, { most: 150, value: example, examples: live.examples },
     (ids) => { tokens = ids; compute(wanted); wanted = undefined });
   const writer = live.writer(model, { read: () => tokens, step: (token, state) => step(model, token, state) });
   const demonstrate = (one, place) => () => { [chosen, wanted] = [one, place]; field.set(example) };
   panel.append(
     live.about(model),
     field,
-    group("Three observations", live.observations([
-      ["No head looks at one character alone. That before it gets 4.8 % of the weight on average in layer 2, head 1, and less in the others. Equal weights would give it 3.3 %.", demonstrate([1, 0])],
-      ["Layer 2, head 2 writes capital letters and line breaks with large keys: 1.4 times the mean on average, and other characters 0.85 times.", demonstrate([1, 1], 43)],
-      ["Nothing is forgotten. Replace the 18th character, “W”, by “Z”: from four characters later to the end, the memories of layer 1 differ from before by the same amount.", demonstrate([0, 0], 17)],
+    group(_("Three observations"), live.observations([
+      [_("No head looks at one character alone. That before it gets 4.8 % of the weight on average in layer 2, head 1, and less in the others. Equal weights would give it 3.3 %."), demonstrate([1, 0])],
+      [_("Layer 2, head 2 writes capital letters and line breaks with large keys: 1.4 times the mean on average, and other characters 0.85 times."), demonstrate([1, 1], 43)],
+      [_("Nothing is forgotten. Replace the 18th character, “W”, by “Z”: from four characters later to the end, the memories of layer 1 differ from before by the same amount."), demonstrate([0, 0], 17)],
     ])),
-    group("The memory of a head", el("p", {}, "Blue is positive, red negative. Move the slider to follow the memory from character to character. Whatever was written stays."),
+    group(_("The memory of a head"), el("p", {}, _("Blue is positive, red negative. Move the slider to follow the memory from character to character. Whatever was written stays.")),
       head, steps, pair(
-        el("div", {}, el("p", {}, "The memory after this character:"), map),
-        el("div", {}, el("p", {}, "What this character has added:"), added))),
-    group("The weights that the memory stands for", el("p", {}, "How much each character counts in what is found. The model never computes these weights; the page does, from the query and all keys."), strip, sentence),
-    group("The size of the keys", el("p", {}, "A pair with a large key counts more for all that read later. The size of a key is the sum of its numbers."), sizes),
-    pair(group("Next character", next), group("Write on", writer)),
+        el("div", {}, el("p", {}, _("The memory after this character:")), map),
+        el("div", {}, el("p", {}, _("What this character has added:")), added))),
+    group(_("The weights that the memory stands for"), el("p", {}, _("How much each character counts in what is found. The model never computes these weights; the page does, from the query and all keys.")), strip, sentence),
+    group(_("The size of the keys"), el("p", {}, _("A pair with a large key counts more for all that read later. The size of a key is the sum of its numbers.")), sizes),
+    pair(group(_("Next character"), next), group(_("Write on"), writer)),
   );
   field.read();
 };

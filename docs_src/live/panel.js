@@ -2,6 +2,7 @@
 "use strict";
 {
   const live = (window.pylit.live ??= {});
+  const { _ } = window.pylit;
   const base = new URL(".", document.currentScript.src);
 
   // An element with properties, attributes (`data-…`, `aria-…`, `role`, `for`) and children.
@@ -30,6 +31,10 @@
 
   const visible = (letter) => ({ " ": "␣", "\n": "↵" })[letter] ?? letter;
   const percent = (share) => `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`;
+  const joined = (parts) => parts.join(_(", "));
+  // A large number, as the language of the page writes it.
+  const grouped = (number) => number.toLocaleString(document.documentElement.lang);
+  const quoted = (token, model) => `“${visible(model.characters[token])}”`;
 
   const slider = (label, { min, max, step = 1, value, say = String }, changed) => {
     const shown = el("output", { value: say(value) });
@@ -55,15 +60,15 @@
 
   // A text field with examples. `changed(tokens)` gets tokens of `least` to `most` characters;
   // anything else gets a sentence.
-  const text_field = (model, { label, examples, most, value }, changed) => {
+  const text_field = (model, { examples, most, value, label = _("Text, up to {0} characters", most) }, changed) => {
     const fault = el("p", { className: "fault", role: "alert" });
     const input = el("textarea", { rows: 2, spellcheck: false, value });
     const read = () => {
       try {
         const text = input.value;
-        if (!text) throw new RangeError("The text is empty; type a character, or choose an example.");
+        if (!text) throw new RangeError(_("The text is empty; type a character, or choose an example."));
         if (text.length > most)
-          throw new RangeError(`The text has ${text.length} characters, but the limit here is ${most}; remove ${text.length - most}.`);
+          throw new RangeError(_("The text has {0} characters, but the limit here is {1}; remove {2}.", text.length, most, text.length - most));
         const tokens = live.encode(text, model);
         fault.textContent = "";
         changed(tokens);
@@ -74,7 +79,7 @@
     };
     input.oninput = read;
     const set = (text) => { input.value = text; read() };
-    const chooser = select("Example", ["Choose …", ...examples.map((one) => one.replace(/\n/g, " "))], (i) => {
+    const chooser = select(_("Example"), [_("Choose …"), ...examples.map((one) => one.replace(/\n/g, " "))], (i) => {
       if (i) set(examples[i - 1]);
     });
     const field = el("div", { className: "field" }, el("label", {}, el("span", {}, label), input), chooser, fault);
@@ -158,7 +163,7 @@
       return element;
     };
     const box = el("div", { className: "arcs", tabIndex: 0, role: "group" }, svg);
-    box.setAttribute("aria-label", "Lines from the query to the keys that it attends to");
+    box.setAttribute("aria-label", _("Lines from the query to the keys that it attends to"));
     const set = (labels, weights, at) => {
       const wide = labels.length * step;
       for (const [key, value] of [["width", wide], ["height", high + 34], ["aria-hidden", true]]) svg.setAttribute(key, value);
@@ -190,13 +195,13 @@
   // The likeliest next tokens, and what they were before a change.
   const likeliest = (model) => {
     const list = bars(), { set } = list;
-    const name = (token) => (model.characters[token] ? visible(model.characters[token]) : "end");
+    const name = (token) => (model.characters[token] ? visible(model.characters[token]) : _("end"));
     list.set = (shares, before = shares) => {
       const order = [...shares.keys()].sort((a, b) => shares[b] - shares[a]).slice(0, 6);
       const first = before.indexOf(Math.max(...before));
       if (!order.includes(first)) order[5] = first;
       set(order.map((token) =>
-        [name(token), shares[token], before === shares ? "" : ` (before: ${percent(before[token])})`]));
+        [name(token), shares[token], before === shares ? "" : ` ${_("(before: {0})", percent(before[token]))}`]));
     };
     return list;
   };
@@ -236,7 +241,7 @@
     const speed = el("p", { className: "small" });
     const seed = el("input", { type: "number", value: "1", min: 0, step: 1 });
     let run = 0, running = false;
-    const finish = () => { running = false; start.textContent = "Write on" };
+    const finish = () => { running = false; start.textContent = _("Write on") };
     const work = function* () {
       const random = live.random(seed.valueAsNumber || 0), tokens = [];
       let spent = 0, result = begin();
@@ -250,30 +255,30 @@
         spent += performance.now() - begun;
         output.value = live.decode(tokens, model);
         wrote(tokens, result);
-        speed.textContent = `${tokens.length} tokens, ${(spent / tokens.length).toFixed(2)} ms a token on this device.`;
+        speed.textContent = _("{0} tokens, {1} ms a token on this device.", tokens.length, (spent / tokens.length).toFixed(2));
         yield;
       }
     };
-    const start = button("Write on", async () => {
+    const start = button(_("Write on"), async () => {
       const own = ++run;
       if (running) return finish();
       running = true;
-      start.textContent = "Stop";
+      start.textContent = _("Stop");
       await slices(work(), () => own !== run);
       if (own === run) finish();
     });
     const stop = () => { run++; finish() };
     const form = el("div", { className: "writer" },
-      slider("Temperature", { min: 0, max: 1.5, step: 0.1, value: 0.8, say: (t) => t.toFixed(1) }, (t) => { options.temperature = t }),
-      slider("Top-k", { min: 1, max: 65, value: 40 }, (k) => { options.k = k }),
-      slider("Nucleus", { min: 0.1, max: 1, step: 0.05, value: 0.95, say: (p) => p.toFixed(2) }, (p) => { options.p = p }),
-      el("label", { className: "knob" }, el("span", {}, "Seed"), seed), start);
+      slider(_("Temperature"), { min: 0, max: 1.5, step: 0.1, value: 0.8, say: (t) => t.toFixed(1) }, (t) => { options.temperature = t }),
+      slider(_("Top-k"), { min: 1, max: 65, value: 40 }, (k) => { options.k = k }),
+      slider(_("Nucleus"), { min: 0.1, max: 1, step: 0.05, value: 0.95, say: (p) => p.toFixed(2) }, (p) => { options.p = p }),
+      el("label", { className: "knob" }, el("span", {}, _("Seed")), seed), start);
     return Object.assign(el("div", {}, form, output, speed), { stop });
   };
 
   // Three things to see. Each has a sentence, and a function that shows it.
   const observations = (all) => el("ol", { className: "observations" }, ...all.map(([sentence, show]) =>
-    el("li", {}, sentence, " ", Object.assign(button("Show", show), { ariaLabel: `Show: ${sentence}` }))));
+    el("li", {}, sentence, " ", Object.assign(button(_("Show"), show), { ariaLabel: _("Show: {0}", sentence) }))));
 
   const pair = (...children) => el("div", { className: "sides" }, ...children);
   const group = (title, ...children) => el("section", {}, el("h4", {}, title), ...children);
@@ -291,7 +296,7 @@
       for (const name of live.panel.needs) await window.pylit.load(`live/${name}.js`);
       await styled;
     } catch {
-      place.after(el("p", { role: "alert" }, "The model could not be loaded; reload the page and try again."));
+      place.after(el("p", { role: "alert" }, _("The model could not be loaded; reload the page and try again.")));
       return;
     }
     const title = el("h3", { id: "live", tabIndex: -1 }, live.panel.title);
@@ -303,10 +308,14 @@
     title.focus({ preventScroll: true });
   };
 
-  const about = (model) => el("p", { className: "small" },
-    `${model.parameters.toLocaleString("en")} parameters, int8 with a scale per row, trained on Tiny Shakespeare. `
-      + `Validation loss ${model.loss.before.toFixed(3)} nats per character before rounding, ${model.loss.after.toFixed(3)} after.`);
+  // The names of all heads, layer by layer.
+  const head_names = ({ config: { n_layers, heads } }) => Array.from({ length: n_layers * heads },
+    (none, i) => _("layer {0}, head {1}", Math.floor(i / heads) + 1, (i % heads) + 1));
 
-  Object.assign(live, { el, slices, visible, percent, slider, select, button, text_field, heat_map, letters,
+  const about = (model) => el("p", { className: "small" },
+    _("{0} parameters, int8 with a scale per row, trained on Tiny Shakespeare. Validation loss {1} nats per character before rounding, {2} after.",
+      grouped(model.parameters), model.loss.before.toFixed(3), model.loss.after.toFixed(3)));
+
+  Object.assign(live, { el, slices, visible, percent, joined, grouped, quoted, head_names, slider, select, button, text_field, heat_map, letters,
     arcs, bars, likeliest, reading, loss_of, examples, writer, observations, pair, group, open, about });
 }

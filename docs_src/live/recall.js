@@ -1,15 +1,15 @@
 // The recall game: the reader writes pairs, and six small models answer side by side.
 "use strict";
 const recall = [
-  ["Elman network", "elman", "elman"],
+  [_("Elman network"), "elman", "elman"],
   ["LSTM", "lstm", "lstm"],
-  ["Attention", "attention", "autoregressive"],
-  ["Linear attention", "linear_attention", "linear_attention"],
+  [_("Attention"), "attention", "autoregressive"],
+  [_("Linear attention"), "linear_attention", "linear_attention"],
   ["Mamba-2", "mamba2", "mamba2"],
   ["DeltaNet", "delta_net", "delta_net"],
 ];
 live.panel = {
-  title: "The recall game: six memories",
+  title: _("The recall game: six memories"),
   needs: [...recall.map(([, , script]) => script), ...recall.map(([, name]) => `weights/recall_${name}`)],
 };
 // The numbers that a model keeps. What a step reports besides its state does not count.
@@ -18,7 +18,7 @@ live.panel.count = (state) => (ArrayBuffer.isView(state) ? state.length
   : Object.entries(state).reduce((sum, [name, part]) =>
     sum + (Array.isArray(state) || live.panel.kept.includes(name) ? live.panel.count(part) : 0), 0));
 live.panel.fill = (panel) => {
-  const { el, percent, slices, softmax, button, group } = live, { count } = live.panel;
+  const { el, percent, joined, grouped, slices, softmax, button, group } = live, { count } = live.panel;
   const most = 20, alphabet = "abcdefghijklmnopqrstuvwxyz", digits = "0123456789";
   const pick = (some) => some[Math.floor(Math.random() * some.length)];
 
@@ -82,10 +82,10 @@ live.panel.fill = (panel) => {
     if (last) text = text.slice(0, -1);
     const stranger = [...text].find((one) => !alphabet.includes(one) && !digits.includes(one));
     const found = [...text.matchAll(/([a-z])([0-9])/g)].map(([, ...pair]) => pair);
-    if (stranger) fault.textContent = `“${stranger}” is neither a letter from a to z nor a digit; write pairs like a3 b7.`;
-    else if (!text) fault.textContent = "The line is empty; write pairs like a3 b7, or press “New pairs”.";
-    else if (written(found).replaceAll(" ", "") !== text) fault.textContent = "Each letter needs one digit after it, as in a3 b7.";
-    else if (found.length > most) fault.textContent = `The line has ${found.length} pairs, but the limit is ${most}; remove ${found.length - most}.`;
+    if (stranger) fault.textContent = _("“{0}” is neither a letter from a to z nor a digit; write pairs like a3 b7.", stranger);
+    else if (!text) fault.textContent = _("The line is empty; write pairs like a3 b7, or press “New pairs”.");
+    else if (written(found).replaceAll(" ", "") !== text) fault.textContent = _("Each letter needs one digit after it, as in a3 b7.");
+    else if (found.length > most) fault.textContent = _("The line has {0} pairs, but the limit is {1}; remove {2}.", found.length, most, found.length - most);
     else {
       fault.textContent = "";
       pairs = found;
@@ -121,10 +121,10 @@ live.panel.fill = (panel) => {
 
   // ## What is shown
   const letters = el("div", { className: "row", role: "group" });
-  letters.setAttribute("aria-label", "Ask for a letter");
+  letters.setAttribute("aria-label", _("Ask for a letter"));
   const ask_for = () => letters.replaceChildren(...known().sort().map((letter) => {
     const one = button(letter, () => { [asked, counts] = [letter, true]; press(); compute() });
-    return Object.assign(one, { ariaLabel: `Ask for ${letter}` });
+    return Object.assign(one, { ariaLabel: _("Ask for {0}", letter) });
   }));
   const press = () => {
     for (const one of letters.children) one.ariaPressed = one.textContent === asked;
@@ -137,9 +137,9 @@ live.panel.fill = (panel) => {
     const heading = el("th", { scope: "row" }, title, size);
     return { row: el("tr", {}, heading, el("td", {}, digit, share), el("td", {}, line), el("td", {}, score)), size, digit, share, line, score };
   });
-  const heads = ["Model, and numbers that it keeps", "Answer", "This line", "Score"].map((name) => el("th", { scope: "col" }, name));
+  const heads = [_("Model, and numbers that it keeps"), _("Answer"), _("This line"), _("Score")].map((name) => el("th", { scope: "col" }, name));
   const table = el("table", {}, el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...rows.map(({ row }) => row)));
-  const sign = (right) => el("span", { role: "img", ariaLabel: right ? "right" : "wrong" }, right ? "✓" : "✗");
+  const sign = (right) => el("span", { role: "img", ariaLabel: right ? _("right") : _("wrong") }, right ? "✓" : "✗");
 
   const show = () => {
     press();
@@ -149,41 +149,42 @@ live.panel.fill = (panel) => {
       const { given, size: numbers } = answers[m], one = given[asked], knows = one.digit === truth;
       (knows ? right : wrong).push(knows ? models[m].title : `${models[m].title} (${one.digit})`);
       row.className = knows ? "right" : "wrong";
-      size.textContent = `${numbers.toLocaleString("en")} numbers`;
+      size.textContent = _("{0} numbers", grouped(numbers));
       digit.replaceChildren(el("b", {}, one.digit), " ", sign(knows));
       share.textContent = percent(one.share);
       const all = known();
-      line.textContent = `${all.filter((letter) => given[letter].digit === last_of(letter)).length} of ${all.length}`;
-      score.textContent = marks.length ? `${marks.filter((mark) => mark[m]).length} of ${marks.length}` : "–";
+      line.textContent = _("{0} of {1}", all.filter((letter) => given[letter].digit === last_of(letter)).length, all.length);
+      score.textContent = marks.length ? _("{0} of {1}", marks.filter((mark) => mark[m]).length, marks.length) : "–";
     });
-    const [yes, no] = [right, wrong].map((names) => names.join(", "));
-    const said = !no ? "All six models are right." : !yes ? "All six models are wrong." : `Right: ${yes}. Wrong: ${no}.`;
-    sentence.textContent = `${asked} is ${truth}. ${said}`;
+    sentence.textContent = !wrong.length ? _("{0} is {1}. All six models are right.", asked, truth)
+      : !right.length ? _("{0} is {1}. All six models are wrong.", asked, truth)
+        : _("{0} is {1}. Right: {2}. Wrong: {3}.", asked, truth, joined(right), joined(wrong));
   };
 
   const small = models.map(({ model }) => model.parameters);
-  const thousands = (number) => `${Math.round(number / 1000)},000`;
+  const thousands = (number) => grouped(1000 * Math.round(number / 1000));
   const from_line = (line, letter) => () => {
     set(line.split(" ").map((pair) => [...pair]), letter, false);
     table.scrollIntoView({ block: "nearest" });
   };
   panel.append(
-    el("p", {}, "Write pairs of a letter and a digit. Each model reads them from left to right and is then asked for a letter, which you can choose below or write at the end of the line. If a letter comes twice, its last digit counts."),
-    el("p", { className: "small" }, `Six models of ${thousands(Math.min(...small))} to ${thousands(Math.max(...small))} parameters, int8 with a scale per row. They were trained on such lines, of up to ${most} pairs, and all lines were random. So whatever they know of yours is in their state.`),
-    group("Three observations", live.observations([
-      ["Three pairs are few. The four models with a list or a matrix know them all. The Elman network and the LSTM answer 6, the digit that came twice, whatever you ask: their vectors know which digits came, but not whose.", from_line("a6 r5 z6", "r")],
-      ["Twenty pairs are many. Attention knows all of them, but it keeps 5,120 numbers. The matrices are smaller, and some begin to fail: DeltaNet knows 18, and Mamba-2 15.", from_line("o9 r2 z9 x0 q8 s1 g0 f0 v3 p3 u9 b0 h7 e5 c7 w9 i3 a8 t3 d4", "x")],
-      ["Here k comes four times. Linear attention adds all four digits and answers 0, an old one. Mamba-2 answers 9, the one before the last. DeltaNet replaced them, and answers 5.", from_line("o7 k3 d6 e2 v4 k0 o1 k9 p3 d0 k5", "k")],
+    el("p", {}, _("Write pairs of a letter and a digit. Each model reads them from left to right and is then asked for a letter, which you can choose below or write at the end of the line. If a letter comes twice, its last digit counts.")),
+    el("p", { className: "small" }, _("Six models of {0} to {1} parameters, int8 with a scale per row. They were trained on such lines, of up to {2} pairs, and all lines were random. So whatever they know of yours is in their state.",
+      thousands(Math.min(...small)), thousands(Math.max(...small)), most)),
+    group(_("Three observations"), live.observations([
+      [_("Three pairs are few. The four models with a list or a matrix know them all. The Elman network and the LSTM answer 6, the digit that came twice, whatever you ask: their vectors know which digits came, but not whose."), from_line("a6 r5 z6", "r")],
+      [_("Twenty pairs are many. Attention knows all of them, but it keeps 5,120 numbers. The matrices are smaller, and some begin to fail: DeltaNet knows 18, and Mamba-2 15."), from_line("o9 r2 z9 x0 q8 s1 g0 f0 v3 p3 u9 b0 h7 e5 c7 w9 i3 a8 t3 d4", "x")],
+      [_("Here k comes four times. Linear attention adds all four digits and answers 0, an old one. Mamba-2 answers 9, the one before the last. DeltaNet replaced them, and answers 5."), from_line("o7 k3 d6 e2 v4 k0 o1 k9 p3 d0 k5", "k")],
     ])),
-    el("div", { className: "field" }, el("label", {}, el("span", {}, `Pairs, up to ${most}`), input),
+    el("div", { className: "field" }, el("label", {}, el("span", {}, _("Pairs, up to {0}", most)), input),
       el("div", { className: "row" },
-        button("New pairs", () => new_pairs(pairs.length || 6)),
-        button("More pairs", () => new_pairs(Math.min(most, (pairs.length || 2) + 4))),
-        button("Fewer pairs", () => new_pairs(Math.max(2, (pairs.length || 8) - 4))),
-        button("Overwrite one", () => { if (pairs.length) overwrite() })),
+        button(_("New pairs"), () => new_pairs(pairs.length || 6)),
+        button(_("More pairs"), () => new_pairs(Math.min(most, (pairs.length || 2) + 4))),
+        button(_("Fewer pairs"), () => new_pairs(Math.max(2, (pairs.length || 8) - 4))),
+        button(_("Overwrite one"), () => { if (pairs.length) overwrite() })),
       fault),
-    group("Ask for a letter", letters, sentence, el("div", { className: "table-scroll" }, table),
-      el("p", { className: "small" }, "“This line” counts the letters of this line that a model knows, and “Score” your last 20 questions, if you asked them with a button. A guess is right once in ten times.")),
+    group(_("Ask for a letter"), letters, sentence, el("div", { className: "table-scroll" }, table),
+      el("p", { className: "small" }, _("“This line” counts the letters of this line that a model knows, and “Score” your last 20 questions, if you asked them with a button. A guess is right once in ten times."))),
   );
   set([["a", "3"], ["b", "7"], ["c", "1"], ["a", "9"]], "a", false);
 };

@@ -1,7 +1,7 @@
 // Tensor operations for the models of these pages. A vector is a Float32Array, a matrix has its
 // numbers row by row and a `shape`, as PyTorch stores it: `[outputs, inputs]` for a linear map.
 "use strict";
-window.pylit ??= {};
+const { _ } = window.pylit;
 const live = (window.pylit.live ??= {});
 
 // ## Weights
@@ -143,8 +143,7 @@ live.encode = (text, { characters }) => [...text].map((letter) => {
   const token = characters.indexOf(letter);
   if (token >= 0) return token;
   throw new RangeError(
-    `The character “${letter}” is not in the model's vocabulary; it knows A–Z, a–z, the digit 3,`
-      + " space, new line and ! $ & ' , - . : ; ?",
+    _("The character “{0}” is not in the model's vocabulary; it knows A–Z, a–z, the digit 3, space, new line and ! $ & ' , - . : ; ?", letter),
   );
 });
 live.decode = (tokens, { characters }) => tokens.map((token) => characters[token]).join("");

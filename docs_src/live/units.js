@@ -1,8 +1,8 @@
 // Hidden units of a trained Elman network along a text, the gradient, and a perturbation.
 "use strict";
-live.panel = { title: "An Elman network of two layers with 256 units", needs: ["elman", "weights/elman"] };
+live.panel = { title: _("An Elman network of two layers with 256 units"), needs: ["elman", "weights/elman"] };
 live.panel.fill = (panel) => {
-  const { el, slices, visible, percent, slider, select, group, pair } = live;
+  const { el, slices, percent, quoted, slider, select, group, pair } = live;
   const model = live.models.elman, { step, gradient_norms } = live.elman;
   const { n_layers, d_hidden, n_vocab } = model.config;
   let tokens = [], states = [], logits, layer = 1, unit = 29, at = 0, run = 0;
@@ -22,23 +22,23 @@ live.panel.fill = (panel) => {
     if (!stale()) panel.dataset.ready = own;
   };
 
-  const map = live.heat_map("Hidden units: a row for each unit, a column for each character", (row, column) => {
+  const map = live.heat_map(_("Hidden units: a row for each unit, a column for each character"), (row, column) => {
     unit = row;
     say(column);
     show();
   });
   map.className = "units";
-  const strip = live.letters("The text, shaded by the chosen unit", model, (i) => say(i));
+  const strip = live.letters(_("The text, shaded by the chosen unit"), model, (i) => say(i));
   const sentence = el("output", {});
   const say = (t) => {
     if (!states[t]) return;
-    sentence.value = `Layer ${layer + 1}, unit ${unit + 1} is ${states[t][layer][unit].toFixed(2)} after “${visible(model.characters[tokens[t]])}” at ${t + 1}.`;
+    sentence.value = _("Layer {0}, unit {1} is {2} after {3} at {4}.", layer + 1, unit + 1, states[t][layer][unit].toFixed(2), quoted(tokens[t], model), t + 1);
   };
-  const layers = select("Layer", Array.from({ length: n_layers }, (_, l) => `${l + 1}`), (l) => { layer = l; show() });
-  const units = slider("Unit", { min: 1, max: d_hidden, value: unit + 1 }, (u) => { unit = u - 1; show() });
+  const layers = select(_("Layer"), Array.from({ length: n_layers }, (_, l) => `${l + 1}`), (l) => { layer = l; show() });
+  const units = slider(_("Unit"), { min: 1, max: d_hidden, value: unit + 1 }, (u) => { unit = u - 1; show() });
   const next = live.likeliest(model);
 
-  const reach = live.letters("The text, shaded by the gradient", model, () => {});
+  const reach = live.letters(_("The text, shaded by the gradient"), model, () => {});
   const reached = el("output", {});
   const show = () => {
     if (!states.length) return;
@@ -53,12 +53,12 @@ live.panel.fill = (panel) => {
     const last = norms.at(-1);
     reach.set(tokens.slice(0, states.length), norms.map((norm) => Math.max(0, 1 + Math.log10(norm / last) / 4)));
     const back = Math.min(10, norms.length - 1);
-    reached.value = `${back} steps back the gradient has ${(100 * norms.at(-1 - back) / last).toPrecision(2)} % of its norm at the last step.`;
+    reached.value = _("{0} steps back the gradient has {1} % of its norm at the last step.", back, (100 * norms.at(-1 - back) / last).toPrecision(2));
   };
 
-  const remains = live.letters("The text, shaded by what remains of the change", model, () => {});
+  const remains = live.letters(_("The text, shaded by what remains of the change"), model, () => {});
   const remained = el("output", {});
-  const place = slider("Change at", { min: 1, max: 1, value: 1 }, (position) => {
+  const place = slider(_("Change at"), { min: 1, max: 1, value: 1 }, (position) => {
     at = position - 1;
     const own = run;
     perturb(() => own !== run);
@@ -77,29 +77,31 @@ live.panel.fill = (panel) => {
     place.set(place_of_change + 1);
     remains.set(ids, shares, place_of_change);
     const seven = shares[place_of_change + 7];
-    remained.value = `“${visible(model.characters[ids[place_of_change]])}” at ${place_of_change + 1} becomes “${model.characters[other]}”: the state changes by ${percent(shares[place_of_change])} of its norm at once`
-      + (seven === undefined ? "." : `, and by ${percent(seven)} seven steps later.`);
+    const told = [quoted(ids[place_of_change], model), place_of_change + 1, quoted(other, model), percent(shares[place_of_change])];
+    remained.value = seven === undefined
+      ? _("{0} at {1} becomes {2}: the state changes by {3} of its norm at once.", ...told)
+      : _("{0} at {1} becomes {2}: the state changes by {3} of its norm at once, and by {4} seven steps later.", ...told, percent(seven));
   };
 
   const [example] = live.examples;
-  const field = live.text_field(model, { label: "Text, up to 100 characters", most: 100, value: example, examples: live.examples },
+  const field = live.text_field(model, { most: 100, value: example, examples: live.examples },
     (ids) => { tokens = ids; compute(); });
   const writer = live.writer(model, { read: () => tokens, step: (token, state) => step(model, token, state) });
   const demonstrate = (l, u, position = at) => () => { [layer, unit, at] = [l, u, position]; field.set(example) };
   panel.append(
     live.about(model),
     field,
-    group("Three observations", live.observations([
-      ["Layer 2, unit 30 marks the names of speakers: −0.83 on average within the two names, 0.88 elsewhere.", demonstrate(1, 29)],
-      ["Layer 1, unit 60 answers to vowels: 0.71 on average at vowels, −0.84 elsewhere.", demonstrate(0, 59)],
-      ["The network forgets a changed character: replace the 18th, “W”, by “Z”, and seven steps later the state differs by less than 5 %.", demonstrate(1, 29, 17)],
+    group(_("Three observations"), live.observations([
+      [_("Layer 2, unit 30 marks the names of speakers: −0.83 on average within the two names, 0.88 elsewhere."), demonstrate(1, 29)],
+      [_("Layer 1, unit 60 answers to vowels: 0.71 on average at vowels, −0.84 elsewhere."), demonstrate(0, 59)],
+      [_("The network forgets a changed character: replace the 18th, “W”, by “Z”, and seven steps later the state differs by less than 5 %."), demonstrate(1, 29, 17)],
     ])),
-    group("Hidden units", el("p", {}, "Blue is positive, red negative. Point at the map, or choose with the controls."),
+    group(_("Hidden units"), el("p", {}, _("Blue is positive, red negative. Point at the map, or choose with the controls.")),
       layers, units, pair(map, el("div", {}, strip, sentence))),
     pair(
-      group("The gradient that reaches back", el("p", {}, "How much the prediction after the last character would change with the hidden states of each step. The stronger the colour, the longer the gradient; the shades span four powers of ten."), reach, reached),
-      group("What remains of a change", place, remains, remained)),
-    pair(group("Next character", next), group("Write on", writer)),
+      group(_("The gradient that reaches back"), el("p", {}, _("How much the prediction after the last character would change with the hidden states of each step. The stronger the colour, the longer the gradient; the shades span four powers of ten.")), reach, reached),
+      group(_("What remains of a change"), place, remains, remained)),
+    pair(group(_("Next character"), next), group(_("Write on"), writer)),
   );
   field.read();
 };

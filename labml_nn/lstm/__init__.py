@@ -13,10 +13,13 @@ You did not look back. You kept a count in mind. At each opening bracket you add
 to it, at each closing bracket you took one away, and at letters you left it alone.
 
 Can a network keep such a count? Let us try it with the [Elman
-network](../recurrent/elman/__init__.py). Its hidden state is computed anew at each
-step, from the token and from the state before, and it goes through a tanh. Take a
-single unit that adds 1 at an opening bracket and subtracts 1 at a closing one,
-$h_t = \tanh(h_{t-1} \pm 1)$:
+network](../recurrent/elman/__init__.py). It reads one token after the other. What it
+remembers is its **hidden state**, a vector of numbers, which it computes anew at each
+step, from the token and from the state before. Each number goes through a tanh, a
+function that squeezes everything into the range from −1 to 1. Take a single such
+number, a *unit*, that adds 1 at an opening bracket and subtracts 1 at a closing one,
+$h_t = \tanh(h_{t-1} \pm 1)$. It begins at 0. The first bracket gives
+$\tanh(0 + 1) = 0.76$, and the second one $\tanh(0.76 + 1) = 0.94$:
 
 | read | ( | ( | ( | ) | ) | ) |
 |:--|--:|--:|--:|--:|--:|--:|
@@ -50,9 +53,10 @@ starts anew. And the **output gate** $o_t$ decides what is shown. The rest of th
 network sees only the hidden state, which is $h_t = o_t \cdot \tanh(c_t)$. Here the tanh
 is back. It squeezes what is shown, but it does not touch the cell state, so nothing is
 lost from step to step. A cell can keep a number for long, and show it only when we need
-it. (Shown in this way, 2 is 0.96 and 3 is 0.995, hardly apart. A cell that adds 0.3 for
-each bracket shows 0.54 and 0.72 instead. It can afford such small steps, because no
-tanh wears them down.)
+it. (Does the tanh not hide the count again? It shows 2 as 0.96 and 3 as 0.995, hardly
+apart. But a cell may also add only 0.3 for each bracket. Then two brackets are 0.6,
+shown as 0.54, and three are 0.9, shown as 0.72. Such small steps are safe here, because
+no tanh wears them down.)
 
 ![A cell of an LSTM. The upper line leads from the old cell state to the new one, c′. It
 passes a product with the forget gate and a sum, and nothing else. Each σ computes a
@@ -64,14 +68,17 @@ One cell is enough for our count. There are four kinds of tokens: letters, openi
 closing brackets, and the end of the line.
 
 How is a gate computed? It begins like a state of the Elman network, with a sum
-$W x_t + U h_{t-1} + b$. But then comes the **sigmoid** $\sigma(a) = 1 / (1 + e^{-a})$,
-which lies between 0 and 1. For example, $\sigma(10)$ is 0.99995, an open gate, and
-$\sigma(-10)$ is 0.00005, a closed one. A candidate may be negative, so it is the tanh
-of its sum.
+$W x_t + U h_{t-1} + b$. Here $x_t$ is the token as a vector, and $W$, $U$ and $b$ are
+weights, which training finds. But then comes the **sigmoid**
+$\sigma(a) = 1 / (1 + e^{-a})$, which lies between 0 and 1. For example, $\sigma(10)$ is
+0.99995, an open gate, and $\sigma(-10)$ is 0.00005, a closed one. A candidate may be
+negative, so it is the tanh of its sum.
 
-In our count the token alone decides, so let $U$ and $b$ be zero. Tokens are one-hot
-vectors. Then $W$ has a row for each of the four sums, and a column for each kind of
-token. We choose it by hand:
+In our count the token alone decides, so let $U$ and $b$ be zero. As a vector, a token
+has a 1 at its kind and zeros elsewhere (it is *one-hot*). For example, an opening
+bracket is $(0, 1, 0, 0)$. Multiplied by this vector, the matrix $W$ gives its second
+column. So $W$ has a column for each kind of token, and a row for each of the four sums.
+We choose it by hand:
 
 | sum for | letter | ( | ) | end of line |
 |:--|--:|--:|--:|--:|
@@ -94,7 +101,9 @@ $h_t = o_t \tanh(c_t)$.
 | hidden state $h_t$ | 0 | 0.76 | 0.76 | 0.96 | 0.96 | 0.76 | 0 | 0 |
 
 (All numbers are rounded. The gates are never exactly 0 or 1, and after the last bracket
-the cell state is −0.0003.)
+the cell state is −0.0003.) For example, the second opening bracket meets the cell state
+1. The new one is $1 \cdot 1 + 1 \cdot 1 = 2$, and what is shown is
+$1 \cdot \tanh(2) = 0.96$.
 
 The cell counts. Suppose that a hundred letters follow an open bracket. At each of them
 the forget gate multiplies the cell state by 0.99995, and $0.99995^{100} = 0.995$. So
@@ -177,15 +186,16 @@ The model is that of the [Elman page](../recurrent/elman/__init__.py#training) w
 another layer in it. Two things are new in its training. A state is now a pair,
 $(h_t, c_t)$, and we detach both of its parts. And the learning rate has a schedule.
 
-Two layers of 128 cells, trained on Shakespeare for about two minutes of one CPU core,
-write like this:
+Two layers of 128 cells, where the second layer reads the hidden states of the first,
+are trained on Shakespeare for about two minutes of one CPU core. They write like this:
 
 > BUCKINGHAM: How cure of your great. LUCIO: The chirg, if is your pluck hath where not
 > the city with me fear,--thish he shame.
 
-Their loss is 1.65 nats per character, on the part of the text that was held back. The
-[Elman network](../recurrent/elman/__init__.py#training) reaches 1.59 after as many
-updates, with 39 % more parameters. Are the gates in vain? Here they have little to do.
+Their loss is 1.65 nats per character, on the part of the text that was held back. (If
+all 65 characters were equally probable, it would be 4.17.) The [Elman
+network](../recurrent/elman/__init__.py#training) reaches 1.59 after as many updates,
+with 39 % more parameters. Are the gates in vain? Here they have little to do.
 The few characters before the next one say much about it, and this text hardly asks for
 a long memory. [Other tasks](../experiments/memory.py) ask for one.
 
@@ -523,8 +533,11 @@ class LSTMLanguageModel(LanguageModel[LSTMState]):
 # ## The gradient
 #
 # Why can an LSTM *learn* to remember for long? Suppose that a bracket is needed a
-# hundred letters later. We can learn this only from a gradient that comes back over a
-# hundred steps.
+# hundred letters later, and that the prediction there is wrong. What should the network
+# have stored at the bracket? The gradient tells it, if it arrives. By the chain rule it
+# is a product with a factor for each step between: how much a small change of one state
+# changes the next. If each factor is 0.5, then $0.5^{100}$ is left, which has thirty
+# zeros behind the point. Nothing can be learned from that.
 #
 # **With one number.** Take our cell at a letter, $c_t = f_t \, c_{t-1}$. A small change
 # of $c_{t-1}$ changes $c_t$ by $f_t$ times as much. Over a hundred letters this is
@@ -533,7 +546,8 @@ class LSTMLanguageModel(LanguageModel[LSTMState]):
 # is $1 - 0.96^2 = 0.08$. Three such steps leave 0.0005.
 #
 # **With a vector.** Along the cell state the gradient meets the forget gates, and
-# nothing else:
+# nothing else. A cell has its own factor at each step, and no other cell mixes in, so
+# the matrix of all factors is diagonal:
 #
 # $$\frac{\partial c_t}{\partial c_{t-k}} \approx
 #   \operatorname{diag}(f_t \odot f_{t-1} \odot \dots \odot f_{t-k+1})$$

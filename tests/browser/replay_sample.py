@@ -77,7 +77,7 @@ def write_sample(site: Path, folder: Path) -> Sample:
         (masked, "TSBH"), (masked.softmax(dim=1), "TSBH"), (odd, ".."), (torch.tensor(2.5), ""),
         (torch.tensor([17, -3, 0, 1024]), "S"), (torch.empty(0, 1, 3, 2), "SBHD"),
         (torch.linspace(-1, 3, 3 * 160).reshape(3, 160), ".C"),
-        (torch.linspace(-2, 1, 30 * 160).reshape(30, 160), ".C"),
+        (torch.linspace(-2, 1, 30 * 160).reshape(30, 160), ".C"), (torch.tensor(4.54e-5), ""),
     ]  # fmt: skip
     recorded = [
         packed(tensor, axes, weights=i == 6) if tensor.numel() else packed_empty(tensor, axes)
@@ -105,6 +105,7 @@ def write_sample(site: Path, folder: Path) -> Sample:
             "values": [
                 ["odd", 7],
                 ["scale", 8],
+                ["tiny", 13],
                 ["tokens", 9],
                 ["cache", 10],
                 ["huge", -1],

@@ -13,11 +13,11 @@ LESSONS = [MHA, "labml_nn/recurrent/elman/index.html", FEEDBACK]
 LESSONS += [
     f"labml_nn/{name}.html"
     for name in (
-        *("lstm/index", "recurrent/linear_attention", "recurrent/delta_net", "recurrent/mamba2"),
-        *("transformers/models", "transformers/positional_encoding"),
+        *("lstm/index", "lstm/gru", "recurrent/linear_attention", "recurrent/delta_net"),
+        *("recurrent/mamba2", "transformers/models", "transformers/positional_encoding"),
     )
 ]
-PAGES = [*LESSONS, "labml_nn/lstm/gru.html", "memory.html"]
+PAGES = [*LESSONS, "memory.html"]
 READY = "document.querySelector('.live')?.dataset.ready"
 
 

@@ -289,6 +289,7 @@ def test_what_is_not_finite_too_large_empty_or_one_number(play: Callable[..., Vi
     go(page, 7)
     expect(block(page, "odd").locator(".legend")).to_have_text(re.compile("−∞.*∞.*NaN"))
     expect(block(page, "scale").locator("output")).to_have_text(re.compile(r"scale = 2\.50*"))
+    expect(block(page, "tiny").locator("output")).to_have_text("tiny = 4.5e−5")
     expect(block(page, "tokens").locator("tbody td")).to_have_text(["17", "−3", "0", "1024"])
     expect(block(page, "tokens").locator("thead th")).to_have_text(KEYS)
     expect(block(page, "cache")).to_contain_text("no elements")

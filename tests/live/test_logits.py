@@ -94,7 +94,8 @@ def page(request, chromium, tmp_path_factory):
     parts = ["tensors", *scripts, *(f"weights/{name}" for name in NAMES), "recall"]
     parts += [f"weights/recall_{name}" for name in recall.MODELS]
     shutil.copytree(LIVE, folder, dirs_exist_ok=True)
-    scripts = "".join(f'<script src="{part}.js"></script>' for part in parts)
+    scripts = "<script>window.pylit = { _: (text) => text }</script>"
+    scripts += "".join(f'<script src="{part}.js"></script>' for part in parts)
     folder.joinpath("index.html").write_text(f"<!doctype html><meta charset=utf-8>{scripts}")
     handler = functools.partial(Quiet, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:

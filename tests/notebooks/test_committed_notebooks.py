@@ -32,7 +32,10 @@ def test_it_is_what_its_sources_say_with_small_outputs_of_a_run(name: str):
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
     for output in (output for cell in code for output in cell.outputs):
         assert output.output_type != "error" and output.get("name") != "stderr", output
-        assert not re.search(r"/(home|root|tmp|work|Users)/", json.dumps(output))
+        # The letters of a picture may spell anything.
+        words = {kind: said for kind, said in output.get("data", {}).items() if "image" not in kind}
+        told = json.dumps([output.get("text"), words])
+        assert not re.search(r"/(home|root|tmp|work|Users)/", told)
 
 
 @pytest.mark.parametrize("name", NAMES)

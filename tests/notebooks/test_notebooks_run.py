@@ -16,9 +16,8 @@ from docs_src.notebooks.execution import execute
 ROOT = Path(__file__).parents[2]
 MAKER = NotebookBuilder(ROOT)
 NAMES = (
-    *("autoregressive", "delta_net", "elman", "encoder_decoder", "feedback", "linear_attention"),
-    *("lstm", "mamba2", "mha"),
-    "positional_encoding",
+    *("autoregressive", "delta_net", "elman", "encoder_decoder", "feedback", "gru"),
+    *("linear_attention", "lstm", "mamba2", "mha", "positional_encoding"),
 )
 
 SMALL = """
@@ -60,6 +59,7 @@ PARTS = {
     " FeedForward Generator MultiHeadAttention PrepareForMultiHeadAttention TransformerLayer",
     "feedback": "FastFeedbackTransformer FeedForward FeedbackAttention FeedbackTransformerLayer"
     " LanguageModel PrepareForMultiHeadAttention",
+    "gru": "GRU GRUCell LanguageModel",
     "linear_attention": "FeedForward LanguageModel LinearAttention RecurrentLayer ShortConvolution",
     "lstm": "LSTM LSTMCell LanguageModel",
     "mamba2": "LanguageModel Layer Mamba2 ShortConvolution",
@@ -100,7 +100,7 @@ def run(made: NotebookNode) -> tuple[list[NotebookNode], str]:
     return outputs, "".join(one.text for one in streams)
 
 
-def test_there_are_six():
+def test_there_is_one_for_each_lesson():
     assert tuple(MAKER.names) == NAMES
 
 

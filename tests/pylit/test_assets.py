@@ -123,3 +123,16 @@ def test_every_colour_of_text_stands_out_from_its_ground(theme: int):
             if ratio < 4.75:
                 low[name, ground] = round(ratio, 2)
     assert low == {}
+
+
+def test_what_scripts_say_can_be_translated():
+    """Each sentence is a literal, which `_` gets with a value for each of its places."""
+    docs = THEME.parents[1] / "docs_src"
+    scripts = [*THEME.glob("js/*/*.js"), *docs.glob("live/*.js"), *docs.glob("figures/*.js")]
+    text = "".join(path.read_text(encoding="utf-8") for path in scripts)
+    said = re.findall(r'(?<!\w)_\(("(?:[^"\\]|\\.)*")', text)
+    assert len(said) > 300
+    assert re.findall(r'(?<!\w)_\((?!").*', text) == []
+    for sentence in said:
+        places = set(re.findall(r"\{(\w*)\}", sentence))
+        assert places == {str(place) for place in range(len(places))}, sentence

@@ -276,6 +276,8 @@ def test_kinds():
     # All of so many may be nearer to zero than to the first level.
     assert pack(torch.full((2, 1000), 1 / 1000))["kind"] == "real"
     assert pack(weights.masked_fill(torch.arange(3)[:, None, None] == 1, 0.0))["kind"] == "weights"
+    # Where nothing sums to one, small numbers are no weights.
+    assert pack(torch.full((3, 2), 1e-5))["kind"] == "real"
     assert pack(weights + 0.01)["kind"] == "real" == pack(torch.zeros(3, 5))["kind"]
     assert pack(torch.empty(2, device="meta")) is None
     assert pack(torch.empty(0, 3))["data"] == []

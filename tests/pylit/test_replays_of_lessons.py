@@ -24,6 +24,7 @@ LESSONS = {
     "delta_net": "recurrent/delta_net.py",
     "elman": "recurrent/elman/__init__.py",
     "feedback": "transformers/feedback/__init__.py",
+    "gru": "lstm/gru.py",
     "linear_attention": "recurrent/linear_attention.py",
     "lstm": "lstm/__init__.py",
     "mamba2": "recurrent/mamba2.py",
@@ -231,6 +232,17 @@ def test_stops_of_the_lstm_that_counts():
     assert end["returns.0"].flatten().tolist() == pytest.approx(
         [0, 0.76, 0.76, 0.96, 0.96, 0.76, 0], abs=0.01
     )
+
+
+def test_stops_of_the_two_cells_with_one_gate_each():
+    letter, candidates, first, second, end = (stop("gru", n) for n in range(5))
+    assert letter["z"].flatten().tolist() == pytest.approx([1, 1], abs=0.01)
+    assert first["returns"].flatten().tolist() == pytest.approx([1, 0.5], abs=0.01)
+    assert second["returns"].flatten().tolist() == pytest.approx([-1, 0.75], abs=0.01)
+    assert candidates["g"].flatten().tolist() == pytest.approx([1, 1], abs=0.01)
+    opened, counted = end["returns.0"][:, 0].t().tolist()
+    assert opened == pytest.approx([-1, -1, 1, 1, -1, -1, 1], abs=0.01)
+    assert counted == pytest.approx([0, 0, 0.5, 0.5, 0.75, 0.75, 0.875], abs=0.01)
 
 
 def test_stops_of_the_memory_that_is_corrected():

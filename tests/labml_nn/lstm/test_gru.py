@@ -1,6 +1,7 @@
 """The GRU beside PyTorch's, its chunks, padding and errors, and the numbers of its page."""
 
 import json
+import math
 import re
 from pathlib import Path
 
@@ -136,6 +137,35 @@ def test_a_line_by_hand():
             h = cell(x, h)
             states.append(round(h.item(), 2))
     assert states == [-1, -1, 1, 1, -1, -1, 1, -1]
+
+
+def test_an_elman_unit_would_need_two_inputs_for_one_token():
+    near = {1: math.tanh(2), -1: math.tanh(-2)}
+    assert all(math.tanh(2 * h) == pytest.approx(h, abs=0.01) for h in near.values())
+    assert round(math.tanh(-4 + 2), 2) == -0.96 and round(math.tanh(4 - 2), 2) == 0.96
+
+
+@pytest.mark.parametrize(
+    ("share", "counted"), [(0.5, [0.5, 0.75, 0.875]), (0.9, [0.1, 0.19, 0.271])]
+)
+def test_a_cell_that_tries_to_count_forgets_what_it_writes_over(share, counted):
+    """The sum of the update gate at a quotation mark is chosen, its candidate is 1."""
+    cell = GRUCell(3, 1).double()
+    with torch.no_grad():
+        for parameter in cell.parameters():
+            parameter.zero_()
+        at_mark = math.log(share / (1 - share))
+        cell.input_lin.weight[1] = torch.tensor([10, at_mark, -10])
+        cell.input_lin.weight[2, 1] = 10
+        h, states = torch.zeros(1, 1).double(), []
+        for one in '\na"b"c"\n':
+            x = torch.zeros(1, 3).double()
+            x[0, {'"': 1, "\n": 2}.get(one, 0)] = 1
+            h = cell(x, h)
+            states.append(h.item())
+    first, second, third = counted
+    expected = [0, 0, first, first, second, second, third, 0]
+    assert states == pytest.approx(expected, abs=1e-3)
 
 
 def test_what_the_trained_model_wrote_and_its_loss():

@@ -6,11 +6,19 @@ const findAll = (selector) => [...document.querySelectorAll(selector)];
 const make = (tag, properties) => Object.assign(document.createElement(tag), properties);
 const onPoint = ["pointerover", "focusin"];
 
-// Scripts that only some readers need are loaded when they do, once. `pylit` is how they meet.
+// Where the page is in another language, there are words before this script. Words that are missing
+// stay English.
+const { edition } = root.dataset;
+const _ = (text, ...values) => (window.pylitWords?.[text] ?? text).replace(/\{(\d)}/g, (found, n) => values[n]);
+
+// Scripts that only some readers need are loaded when they do, once, after the words that they say.
+// `pylit` is how they meet.
 const loading = {};
-const load = (name) => loading[name] ??= new Promise((onload, onerror) => {
+const fetched = (name) => loading[name] ??= new Promise((onload, onerror) => {
   document.head.append(make("script", { src: new URL(name, here), onload, onerror }));
 });
-// Where the page is in another language, a script before this one has the words of that language.
-const _ = (text, ...values) => (window.pylitWords?.[text] ?? text).replace(/\{(\d)}/g, (found, n) => values[n]);
+const load = async (name) => {
+  if (edition) await fetched(`${edition}words.js`).catch(() => {});
+  return fetched(name);
+};
 window.pylit = { site: new URL("..", here), load, _ };

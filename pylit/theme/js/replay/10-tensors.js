@@ -24,7 +24,10 @@ const decimalsOf = ({ kind, low, high }) => {
 };
 const numberText = (value, decimals) => {
   if (Number.isNaN(value)) return "NaN";
-  const text = Number.isFinite(value) ? Math.abs(value).toFixed(decimals) : "∞";
+  const size = Math.abs(value);
+  // A cell of a map has no room for more than six decimals.
+  const written = () => decimals > 6 && size ? size.toExponential(1).replace("-", "−") : size.toFixed(decimals);
+  const text = Number.isFinite(value) ? written() : "∞";
   return (value < 0 && /[1-9∞]/.test(text) ? "−" : "") + text;
 };
 const valueText = (tensor, value) =>
