@@ -52,11 +52,14 @@ it stays, and at 0 it is forgotten. We need that at the end of a line, where the
 starts anew. And the **output gate** $o_t$ decides what is shown. The rest of the
 network sees only the hidden state, which is $h_t = o_t \cdot \tanh(c_t)$. Here the tanh
 is back. It squeezes what is shown, but it does not touch the cell state, so nothing is
-lost from step to step. A cell can keep a number for long, and show it only when we need
-it. (Does the tanh not hide the count again? It shows 2 as 0.96 and 3 as 0.995, hardly
-apart. But a cell may also add only 0.3 for each bracket. Then two brackets are 0.6,
-shown as 0.54, and three are 0.9, shown as 0.72. Such small steps are safe here, because
-no tanh wears them down.)
+lost from step to step.
+
+One number of the cell state, with its candidate and its three gates, is a **cell**. A
+cell can keep its number for long, and show it only when we need it. (Does the tanh not
+hide the count again? It shows 2 as 0.96 and 3 as 0.995, hardly apart. But a cell may
+also add only 0.3 for each bracket. Then two brackets are 0.6, shown as 0.54, and three
+are 0.9, shown as 0.72. Such small steps are safe here, because no tanh wears them
+down.)
 
 ![A cell of an LSTM. The upper line leads from the old cell state to the new one, c′. It
 passes a product with the forget gate and a sum, and nothing else. Each σ computes a

@@ -353,7 +353,8 @@ class GRU(nn.Module):
             for t, x_t in enumerate(x):
                 new_h = cell(x_t, h)
 
-                # At padding the state is kept.
+                # At padding, tokens that only fill up short sequences, the state is
+                # kept.
                 if mask is not None:
                     new_h = torch.where(mask[t, :, None], new_h, h.to(new_h))
                 h = new_h
