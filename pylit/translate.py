@@ -9,7 +9,7 @@ from pylit.languages import WORDS, Language, file_of, read_language, with_replay
 from pylit.model import Module
 from pylit.options import Options
 from pylit.site import Site
-from pylit.translations import missing, refreshed
+from pylit.translations import Block, missing, read_blocks, refreshed
 from pylit.words import drawn, refreshed_words, spoken
 
 _OPENING = (
@@ -42,13 +42,15 @@ def translate(
         raise TranslationError(f"there is no page {', '.join(unknown)}; {hint}")
     begun = [m.source.name for m in modules if (language.folder / file_of(m.source)).is_file()]
     listed = [p.name for group in (*site.config.paths, *site.config.groups) for p in group.pages]
+    written = [block for path in sorted(language.folder.rglob("*.md")) for block in _blocks(path)]
+    elsewhere = {block.hash: block.text for block in written if block.text}
     for name in dict.fromkeys([*begun, *(names or (() if begun else ["index", *listed]))]):
         if name in known:
             module = with_replays(known[name], docs)
             path = language.folder / file_of(module.source)
             old = path.read_text(encoding="utf-8") if path.is_file() else ""
             opening = _OPENING.format(language=code, page=module.source.display)
-            text = refreshed(module, old, opening)
+            text = refreshed(module, old, opening, elsewhere)
             if text != old:
                 _write(path, text)
             yield _left(path, module, text, docs)
@@ -75,6 +77,10 @@ def list_missing(site: Site, modules: Sequence[Module], code: str) -> Iterator[s
 
 def _language(site: Site, code: str) -> Language:
     return read_language(code, site.options.docs, site.options.theme, Report())
+
+
+def _blocks(path: Path) -> list[Block]:
+    return read_blocks(path.read_text(encoding="utf-8"))
 
 
 def _left(path: Path, module: Module, text: str, docs: Path) -> str:

@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import dropwhile, groupby, takewhile
 from operator import itemgetter
+from types import MappingProxyType
 from typing import NamedTuple
 
 from markdown_it.token import Token
@@ -139,10 +140,16 @@ def _is_blank(line: str) -> bool:
     return not line.strip()
 
 
-def refreshed(module: Module, old: str, opening: str) -> str:
-    """The file of a page's translation, written anew; `old` is its present text.
+def refreshed(
+    module: Module, old: str, opening: str, elsewhere: Mapping[str, str] = MappingProxyType({})
+) -> str:
+    """The file of a page's translation, written anew.
 
-    `opening` is what a new file begins with.
+    Args:
+        module: The module.
+        old: The present text of the file.
+        opening: What a new file begins with.
+        elsewhere: Translations in other files, by digests: a note may move to another page.
     """
     blocks = read_blocks(old)
     first = _HEAD.search(old)
@@ -154,14 +161,17 @@ def refreshed(module: Module, old: str, opening: str) -> str:
     used: set[str] = set()
     for passage in found:
         block, made = known.get(passage.hash), ""
-        if block is None:
+        text = block.text if block else elsewhere.get(passage.hash, "")
+        if not text:
             # What stood at this place, unless that has moved to another.
             block = places.get(passage.place)
-            block = block if block and block.hash not in hashes | used else None
-            made = f"{block.hash} → " if block else ""
-        used.update({block.hash} if block else ())
+            if block and block.hash not in hashes | used:
+                text, made = block.text, f"{block.hash} → "
+                used.add(block.hash)
+        elif block:
+            used.add(block.hash)
         parts += [f"# {passage.place} · {made}{passage.hash}", _quoted(passage.text)]
-        parts += [block.text] if block else []
+        parts += [text] if text else []
     for block in blocks:
         if block.text and block.hash not in used:
             place = block.place.removeprefix(f"{_GONE}: ")

@@ -50,6 +50,7 @@ def test_terms_have_forms_and_pages_that_explain_them(tmp_path: Path) -> None:
             ("hidden state", "hidden states"),
             "pkg/one.py",
             7,
+            "hidden-state",
         ),
         Term("key", (), "", 10, "key"),
         Term("state", ("state",), "", 13, "state"),

@@ -388,3 +388,16 @@ def test_a_site_without_languages_has_no_trace_of_them(tmp_path: Path) -> None:
     assert not any("hreflang" in read(tmp_path, page) for page in pages(tmp_path / "site"))
     assert not any(name.startswith(("zh", "assets/zh")) for name in tree(tmp_path / "site"))
     assert FILES and not Report()
+
+
+def test_a_note_that_moves_to_another_page_is_translated_there(tmp_path: Path) -> None:
+    chinese(tmp_path)
+    edit(
+        tmp_path,
+        "pkg/two.py",
+        '"""Twice one."""',
+        '"""\n    ## What is one\n\n    More than none.\n    """',
+    )
+    assert translate(tmp_path, "pkg.two") == 0
+    blocks = read_blocks((tmp_path / "docs_src/locale/zh/pkg/two.md").read_text())
+    assert [block.text for block in blocks] == ["", TEXTS["One, 1"]]
