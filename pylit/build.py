@@ -15,12 +15,13 @@ from pylit.diagnostics import Diagnostic, Report, Severity, counted
 from pylit.figures.gallery import FigureHtml, FigureRuns
 from pylit.files import SiteFiles
 from pylit.inventories import read_inventories
+from pylit.languages import Language
 from pylit.links import audit
 from pylit.model import Target
 from pylit.node.process import NodeError
 from pylit.options import Options, generator_digest, inputs
 from pylit.outcome import Outcome
-from pylit.parallel import draft_pages, parse_pages
+from pylit.parallel import draft_pages, parse_pages, translate_pages
 from pylit.runs import Worker
 from pylit.shapes.lines import ModuleShapes
 from pylit.shapes.trace import ShapeRuns
@@ -125,7 +126,12 @@ class Builder(ExitStack):
         ):
             gallery.begin()
             tracing.begin()
-            site.gather(draft_pages(site, parsed_pages, others, self._maths))
+            pairs = draft_pages(site, parsed_pages, others, self._maths)
+            pages = [(Language(), pairs)]
+            for language in site.languages:
+                translations = translate_pages(site, language, pairs, others, self._maths)
+                pages.append((language, translations))
+            site.gather(pages)
             last = {name: s for (name, key), s in self._shapes.items() if digests.get(name) == key}
 
             def known(faults: Report) -> SiteFiles:
@@ -150,7 +156,7 @@ class Builder(ExitStack):
             if running := tracing.running():
                 known(Report()).prepare(running)
             shapes = tracing.finish(report)
-            self._figures = gallery.finish(site.figure_uses(), report)
+            self._figures = gallery.finish(site.own.figure_uses(), report)
             counts = ((tracing.left, "trace"), (gallery.left, "figure"))
             if left := " and ".join(counted(number, kind) for number, kind in counts if number):
                 message = f"{left} did not run: code of this folder runs only when it is asked for"
@@ -158,7 +164,7 @@ class Builder(ExitStack):
                 hint = "look at the code, then build with --run"
                 report.add(Diagnostic(*place, "not-run", message, hint, severity=off))
         SiteFiles(site, typeset, shapes, self._figures, report).write(output)
-        outcome.pages = len(site.pairs)
+        outcome.pages = sum(len(edition.pairs) for edition in site.editions)
         self._shapes = {(name, digests[name]): s for name, s in shapes.items() if name in digests}
 
 

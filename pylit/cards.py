@@ -42,7 +42,7 @@ _VARIABLE = re.compile(r"var\((--[\w-]+)\)")
 def card_url(draft: Draft) -> str:
     """Address of a page's card; sources of C++ have none, nor do pages of other packages."""
     has_one = draft.own and not is_cpp(draft.display)
-    return f"{CARDS}{draft.url.removesuffix('.html')}.png" if has_one else ""
+    return f"{CARDS}{draft.original.removesuffix('.html')}.png" if has_one else ""
 
 
 class Cards:

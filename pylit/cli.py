@@ -1,4 +1,4 @@
-"""The command line: ``pylit build``, ``serve``, ``init`` and ``new``.
+"""The command line: ``pylit build``, ``serve``, ``init``, ``new`` and ``translate``.
 
 A new page begins as ``docs_src/skeleton.py.jinja``, else as the theme's: a small module that works.
 """
@@ -19,13 +19,19 @@ from jinja2 import Environment, StrictUndefined
 
 from pylit import __version__
 from pylit.build import Builder
+from pylit.cache import Cache
 from pylit.config import PYPROJECT, SITE_TOML, has_settings, load_config, metadata
 from pylit.diagnostics import Report
 from pylit.discover import NOT_OF_A_PACKAGE
+from pylit.glossary import GLOSSARY
+from pylit.languages import CODE
 from pylit.node.process import NodeError, find_node, set_up, user_cache
 from pylit.options import THEME, Options
-from pylit.outcome import print_outcome
+from pylit.outcome import Outcome, print_outcome
+from pylit.parallel import parse_pages
 from pylit.pool import cores
+from pylit.site import Site
+from pylit.translate import TranslationError, list_missing, translate
 
 #: The beginning of a page: the site's own, else that of the theme.
 SKELETON = "skeleton.py.jinja"
@@ -125,6 +131,26 @@ def _written(given: argparse.Namespace, root: Path) -> Iterator[Path]:
         yield init_workflow(root)
 
 
+def _translated(given: argparse.Namespace, root: Path) -> Iterator[str]:
+    if not has_settings(root):
+        raise CommandError(f"there is no docs_src/site.toml in {root}; go to the folder of a site")
+    if not CODE.fullmatch(given.language):
+        raise CommandError(f"{given.language} is no language; expected such as zh or pt-BR")
+    outcome, options = Outcome(), Options(root=root, out=root / "site")
+    if config := load_config(root, outcome.report):
+        site = Site(options, config, Cache(None), "", outcome)
+        modules = [
+            site.glossary if p.url == GLOSSARY and site.glossary else p.module
+            for p in parse_pages(site)
+            if p.source.own
+        ]
+    if outcome.report.failed:
+        raise CommandError("\n".join(map(str, outcome.report)))
+    if given.missing:
+        return list_missing(site, modules, given.language)
+    return translate(site, modules, given.language, given.pages)
+
+
 def _write(path: Path, text: str) -> Path:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -183,6 +209,13 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     init.add_argument("--github", action="store_true", help=workflow)
     new = commands.add_parser("new", help="write the beginning of a new page")
     new.add_argument("path", type=Path, metavar="PACKAGE/PAGE.py")
+    about = "write or refresh the files of the site's pages in another language"
+    into = commands.add_parser("translate", help=about)
+    into.add_argument("language", metavar="LANGUAGE", help="such as zh or pt-BR")
+    pages = "pages to begin: package.module, or a page of docs_src/pages"
+    into.add_argument("pages", nargs="*", metavar="PAGE", help=pages)
+    missing = "write nothing, and list what is shown in English"
+    into.add_argument("--missing", action="store_true", help=missing)
     return parser
 
 
@@ -199,13 +232,17 @@ def main(argv: Sequence[str] | None = None, home: Path | None = None) -> int:
                 print(f"Wrote {path}.")
             print(f"`{parser.prog} serve` shows the site while you write.")
             return 0
+        if given.command == "translate":
+            for line in _translated(given, home or Path.cwd()):
+                print(line)
+            return 0
         options = _options(given, home)
         if given.command == "build":
             return build(options, verbose=given.verbose)
         from pylit.serve import serve
 
         return serve(options, given.port, partial(build, options, verbose=given.verbose))
-    except CommandError as error:
+    except (CommandError, TranslationError) as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

@@ -15,8 +15,8 @@ _CODES = """
     front-matter note-long tex slug-duplicate page-collision image-alt link-broken anchor-broken
     inventory bibliography glossary citation navigation symbol-unknown symbol-pairs axes trace-file
     replay trace-failed trace-slow trace-memory shape-note figure-unknown figure-failed figure-kind
-    figure-slow figure-memory figure-alt figure-caption figure-place not-run notebook theme node
-    output
+    figure-slow figure-memory figure-alt figure-caption figure-place not-run notebook translation
+    theme node output
 """
 CODES = frozenset(_CODES.split())
 

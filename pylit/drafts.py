@@ -30,12 +30,14 @@ from pylit.model import (
     NoteHtml,
     ParsedPage,
     SourceFile,
+    Span,
     Target,
 )
 from pylit.names import Index, Lookup, Resolver
 from pylit.prose import NoteContext, render_note
 from pylit.references import find_work
 from pylit.symbols import page_symbols
+from pylit.words import NO_WORDS, Words
 
 #: Results of lookups in memory; in the next ten thousand modules most names are others.
 MAX_ANSWERS = 50_000
@@ -62,17 +64,21 @@ _PARAGRAPH = re.compile(r"\s*<p>((?:(?!</?p\b).)*)</p>\s*", re.DOTALL)
 
 
 class Drafter:
-    """Makes drafts; one per process, given the targets of all modules."""
+    """Makes drafts in one language, given the targets of all modules."""
 
-    def __init__(self, targets: Mapping[str, Target]) -> None:
-        self._targets, self._index = targets, Index(targets)
+    def __init__(self, targets: Mapping[str, Target], words: Words = NO_WORDS) -> None:
+        self._targets, self._index, self._words = targets, Index(targets), words
         self._known: dict[str, tuple[Target | None, str]] = {}
 
-    def accepts(self, targets: Mapping[str, Target]) -> bool:
-        """Whether its results are those of a drafter for other targets."""
-        return self._targets.keys() == targets.keys() and all(
-            old is targets[name] or _fingerprint(old) == _fingerprint(targets[name])
-            for name, old in self._targets.items()
+    def accepts(self, targets: Mapping[str, Target], words: Words) -> bool:
+        """Whether its results are those of a drafter for other targets and words."""
+        return (
+            self._words == words
+            and self._targets.keys() == targets.keys()
+            and all(
+                old is targets[name] or _fingerprint(old) == _fingerprint(targets[name])
+                for name, old in self._targets.items()
+            )
         )
 
     def _look_up(self, dotted: str) -> tuple[Target | None, str]:
@@ -96,10 +102,10 @@ class Drafter:
             target, answers[dotted] = self._look_up(dotted)
             return target
 
-        page = _Page(parsed, lookup)
+        page = _Page(parsed, lookup, self._words)
         draft = page.prose() if parsed.prose and not page.is_code else page.module()
         stamp = digest(parsed.key, *(f"{name}={answers[name]}" for name in sorted(answers)))
-        return replace(draft, answers=answers, stamp=stamp)
+        return replace(draft, answers=answers, stamp=stamp, translation=parsed.translation)
 
 
 def bare(target: Target) -> Target:
@@ -119,33 +125,37 @@ def _fingerprint(target: Target) -> str:
     return digest(*parts, repr(sorted(target.attributes.items())))[:20]
 
 
-#: The drafter of the last build in this process.
-_last: list[Drafter] = []
+#: The drafters of the last build in this process, by language.
+_last: dict[str, Drafter] = {}
 
 
-def drafter_for(targets: Mapping[str, Target]) -> Drafter:
+def drafter_for(
+    targets: Mapping[str, Target], language: str = "", words: Words = NO_WORDS
+) -> Drafter:
     """A drafter for the targets of all modules: the last one, if no definition has changed."""
-    if not (_last and _last[0].accepts(targets)):
-        _last[:] = [Drafter(targets)]
-    return _last[0]
+    if language not in _last or not _last[language].accepts(targets, words):
+        _last[language] = Drafter(targets, words)
+    return _last[language]
 
 
 class _Page:
     """The making of one draft: the renderers of one page, and its list of faults."""
 
-    def __init__(self, parsed: ParsedPage, lookup: Lookup) -> None:
-        self.parsed = parsed
+    def __init__(self, parsed: ParsedPage, lookup: Lookup, words: Words) -> None:
+        self.parsed, self.words = parsed, words
         self.source: SourceFile = parsed.module.source
         self.report = Report()
         self.is_code = is_cpp(self.source.display)
         self.lookup = lookup
         self.resolver = Resolver(parsed.module, lookup)
-        self.symbols = page_symbols(parsed.module, self.resolver, self.report)
+        self.symbols = page_symbols(parsed.module, self.resolver, self.report, words)
         #: The terms of the glossary that the notes of this page may link to.
         self.terms: Terms | None = None
-        if self.source.own and parsed.url not in (HOME, GLOSSARY):
-            address = relative(parsed.url, GLOSSARY)
-            self.terms = Terms(lookup(SIGN), self.source.display, address)
+        original = parsed.translation.original if parsed.translation else parsed.url
+        if self.source.own and original not in (HOME, GLOSSARY):
+            terms = lookup(SIGN)
+            address = relative(parsed.url, terms.url if terms else GLOSSARY)
+            self.terms = Terms(terms, self.source.display, address)
         names = {section.definition for section in parsed.module.sections}
         self.anchors = Anchors(names | TEMPLATE_IDS)
         self.heading: NoteHtml | None = None
@@ -169,7 +179,8 @@ class _Page:
     def prose(self) -> Draft:
         """A Markdown page: its text is the one note of its module."""
         (section,) = self.parsed.module.sections
-        return self._draft([DraftSection("", (self._note(section.notes[0], ""),), ())])
+        notes = tuple(self._note(note, "") for note in section.notes)
+        return self._draft([DraftSection("", notes, ())])
 
     def _note(self, note: Note, within: str) -> NoteHtml:
         """A note as HTML; a heading of level 1 that opens the page becomes its title."""
@@ -180,7 +191,11 @@ class _Page:
             written = (heading["atx"] or heading["setext"]).rstrip("#").strip()
             self.heading = self._title(written, first_line)
             text, first_line = text[heading.end() :], first_line + heading[0].count("\n")
-        shown = self._render(text, first_line, note.column, within)
+        note = replace(note, text=text, first_line=first_line)
+        shown = self._render(note, within)
+        if note.language:
+            wrapped = f'<div class="original" lang="{note.language}">\n{shown.html}</div>\n'
+            shown = replace(shown, html=wrapped)
         if note.behind:
             behind = f'<p class="behind"><code>{html.escape(note.behind, quote=False)}</code></p>\n'
             shown = replace(shown, html=shown.html + behind)
@@ -231,7 +246,7 @@ class _Page:
 
     def _title(self, text: str, line: int) -> NoteHtml:
         """A title, rendered as a heading is, so that ``1. Attention`` is no list."""
-        note = self._render(f"# {' '.join(text.split())}", line, 0, "", Anchors())
+        note = self._line(f"# {' '.join(text.split())}", line)
         if not note.headings:
             return NoteHtml(html.escape(text), text=text)
         heading = note.headings[0]
@@ -239,7 +254,7 @@ class _Page:
 
     def _paragraph(self, text: str, line: int) -> NoteHtml:
         """A value of the front matter, without a paragraph around it."""
-        note = self._render(text, line, 0, "", Anchors())
+        note = self._line(text, line)
         inner = _PARAGRAPH.fullmatch(note.html)
         return replace(note, html=inner[1] if inner else note.html, headings=())
 
@@ -248,26 +263,37 @@ class _Page:
         lines = enumerate(self.source.lines, start=1)
         return next((number for number, line in lines if opening.match(line)), 1)
 
-    def _render(
-        self, text: str, first_line: int, column: int, within: str, anchors: Anchors | None = None
-    ) -> NoteHtml:
+    def _line(self, text: str, line: int) -> NoteHtml:
+        """A line of the front matter, whose headings are none of the page."""
+        return self._render(Note("docstring", Span(line, line), text, line, 0), "", Anchors())
+
+    def _render(self, note: Note, within: str, anchors: Anchors | None = None) -> NoteHtml:
         context = NoteContext(
-            path=self.source.display,
-            first_line=first_line,
-            column=column,
+            path=note.path or self.source.display,
+            first_line=note.first_line,
+            column=note.column,
             own=self.source.own,
             anchors=anchors or self.anchors,
             link=lambda written: (
                 self._file(written) or self.resolver.inline(written, within=within)
             ),
             href=self._href,
-            report=self.report,
+            # The faults of an original are told of its own page.
+            report=Report() if note.language else self.report,
             terms=None if anchors else self.terms,
             classes=self.symbols.names,
             docstrings=self.source.docstrings,
             cite=lambda key: find_work(key, self.lookup, partial(relative, self.parsed.url)),
+            slugs=note.anchors,
+            words=self.words if not note.language else {},
+            moved=self._moved,
         )
-        return self.symbols.mark(render_note(text, context))
+        return self.symbols.mark(render_note(note.text, context))
+
+    def _moved(self, address: str) -> str:
+        """An address that is written for the original page, as this page writes it."""
+        page = self.parsed.translation
+        return relative(self.parsed.url, urljoin(page.original, address)) if page else address
 
     def _file(self, written: str) -> Link | None:
         """The page of a source file, by its path relative to this source or to this page."""

@@ -11,7 +11,17 @@ from html import escape
 from pylit.addresses import Anchors, relative
 from pylit.config import SiteConfig
 from pylit.drafts import TEMPLATE_IDS, elsewhere
-from pylit.model import HEADING, Draft, GeneratedPage, Heading, NoteHtml, generated_page
+from pylit.languages import Language
+from pylit.model import (
+    HEADING,
+    Draft,
+    GeneratedPage,
+    Heading,
+    NoteHtml,
+    Translation,
+    generated_page,
+)
+from pylit.words import Words
 
 EXERCISES = "exercises.html"
 SUMMARY = (
@@ -20,36 +30,51 @@ SUMMARY = (
 )
 
 
-def exercises_page(config: SiteConfig, drafts: Sequence[Draft]) -> GeneratedPage | None:
-    """The page; None if there are no exercises."""
-    exercises = {d.name: (d, found) for d in drafts if (found := _exercises_of(d))}
+def exercises_page(
+    config: SiteConfig, drafts: Sequence[Draft], language: Language
+) -> GeneratedPage | None:
+    """The page in a language; None if there are no exercises."""
+    page, words = language.prefix + EXERCISES, language.words
+    exercises = {d.name: (d, found) for d in drafts if (found := _exercises_of(d, page, words))}
     if not exercises:
         return None
     grouped = [page.name for group in config.groups for page in group.pages]
-    listed = [(path.title, [page.name for page in path.pages]) for path in config.paths]
+    listed = [(words(path.title), [page.name for page in path.pages]) for path in config.paths]
     anchors = Anchors(TEMPLATE_IDS)
     notes = []
-    for title, names in [*listed, ("Other pages", [*grouped, *sorted(exercises)])]:
+    rest = (words("Other pages"), [*grouped, *sorted(exercises)])
+    for title, names in [*listed, rest]:
         pages = [exercises.pop(name) for name in dict.fromkeys(names) if name in exercises]
         if pages:
             notes.append(_heading(2, title, anchors))
         for draft, found in pages:
-            notes += [_heading(3, draft.title, anchors, draft.url), *found]
-    return generated_page(EXERCISES, "Exercises", SUMMARY, notes)
+            notes += [_heading(3, draft.title, anchors, relative(page, draft.url)), *found]
+    made = generated_page(page, words("Exercises"), words(SUMMARY), notes)
+    parsed, draft = made
+    translation = Translation(language.code, EXERCISES) if language.code else None
+    return parsed, replace(draft, name=EXERCISES.removesuffix(".html"), translation=translation)
 
 
-def _exercises_of(draft: Draft) -> list[NoteHtml]:
+def _exercises_of(draft: Draft, page: str, words: Words) -> list[NoteHtml]:
     """The exercises of a page as notes of the page of exercises."""
     notes = (note for section in draft.sections for note in section.notes if draft.own)
-    return [_question(draft, note, *asked) for note in notes for asked in note.exercises]
+    return [_question(draft, note, page, words, *a) for note in notes for a in note.exercises]
 
 
-def _question(draft: Draft, note: NoteHtml, number: str, asked: str, answered: bool) -> NoteHtml:
-    word = "Answer" if answered else "Page"
-    label = escape(f"{word} to exercise {number} of {draft.title}")
-    address = escape(relative(EXERCISES, f"{draft.url}#exercise-{number}"))
+def _question(
+    draft: Draft,
+    note: NoteHtml,
+    page: str,
+    words: Words,
+    number: str,
+    asked: str,
+    answered: bool,
+) -> NoteHtml:
+    word = words("Answer") if answered else words("Page")
+    label = escape(words("{0} to exercise {1} of {2}", word, number, draft.title))
+    address = escape(relative(page, f"{draft.url}#exercise-{number}"))
     html = (
-        f'<div class="asked">{elsewhere(asked, draft.url, EXERCISES)}'
+        f'<div class="asked">{elsewhere(asked, draft.url, page)}'
         f'<p class="to"><a href="{address}" aria-label="{label}">{word}</a></p></div>\n'
     )
     # This page has no code whose variables could be highlighted.
@@ -59,6 +84,6 @@ def _question(draft: Draft, note: NoteHtml, number: str, asked: str, answered: b
 def _heading(level: int, title: str, anchors: Anchors, url: str = "") -> NoteHtml:
     slug, _ = anchors.slug(title)
     shown = escape(title, quote=False)
-    link = f'<a href="{escape(relative(EXERCISES, url))}">{shown}</a>' if url else shown
+    link = f'<a href="{escape(url)}">{shown}</a>' if url else shown
     html = f'<h{level} id="{slug}">{link}</h{level}>\n'
     return NoteHtml(html, headings=(Heading(level, slug, title, shown, 0),), text=HEADING)

@@ -1,10 +1,12 @@
 """All files of a site: drafts become HTML pages, with the files beside them."""
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from html import escape
 from itertools import chain
+from types import MappingProxyType
 
 from pylit.addresses import ALL, HOME, HOOD, MISSING, file_path, replay_url
 from pylit.assets import assets
@@ -12,6 +14,7 @@ from pylit.cache import digest
 from pylit.cards import Cards, card_url
 from pylit.cpp import is_cpp
 from pylit.diagnostics import Diagnostic, Report
+from pylit.edition import Edition
 from pylit.figures.gallery import FigureHtml, insert_figures, stamp
 from pylit.glossary import GLOSSARY
 from pylit.indexes import (
@@ -36,10 +39,14 @@ from pylit.references import BIBLIOGRAPHY, work_previews
 from pylit.render import Kind, PageView, Renderer, page_view
 from pylit.search import SearchIndex, SearchPage, search_page
 from pylit.shapes.lines import ModuleShapes
+from pylit.shapes.replay import translated_script
 from pylit.site import Site
 from pylit.symbols import Typeset, formula_faults, typeset_formula
 from pylit.tex import Rendered, math_fonts, math_style_sheet
+from pylit.words import spoken
 from pylit.write import Output
+
+NO_INDEXES: Mapping[str, SearchIndex] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,40 +82,57 @@ class SiteFiles:
         parts = [*theme.rglob("*.html"), *theme.glob("*.css"), *theme.rglob("*.svg")]
         parts += docs.glob("cards/**/*.html")
         stamp = digest(*(path.read_bytes() for path in sorted(parts)))
-        # Only the home page lists all pages, so that an edit to a title renders few of them again.
-        views = (site.view, replace(site.view, catalogue=(), paths=(), other_pages=()))
-        self._keys = [digest(stamp, repr(view)) for view in views]
-        self._renderers = [Renderer((theme, docs), view, stamp) for view in views]
+        self._keys, self._renderers = {}, {}
+        for edition in site.editions:
+            # Only the home page lists all pages, so that an edit to a title renders few again.
+            view, words = edition.view, edition.language.words
+            for lists, one in enumerate(
+                (replace(view, catalogue=(), paths=(), other_pages=()), view)
+            ):
+                place = edition.language.code, bool(lists)
+                self._keys[place] = digest(stamp, repr(one), repr(sorted(words.items())))
+                self._renderers[place] = Renderer((theme, docs), one, stamp, words)
 
     def write_pages(
-        self, output: Output, index: SearchIndex | None = None
+        self, output: Output, indexes: Mapping[str, SearchIndex] = NO_INDEXES
     ) -> tuple[list[AuditedPage], list[Rendered]]:
-        """Add the pages to `output`, and to an index; what links and formulas they have."""
-        audited, formulas = [], []
-        pages = (self._made(*pair) for pair in progress("Rendering", self.site.pairs))
-        for page in chain(pages, self._lists()):
+        """Add the pages to `output`, and to the index of each language; what links and formulas
+        they have.
+        """
+        audited, formulas, editions = [], [], self.site.editions
+        pairs = [(edition, *pair) for edition in editions for pair in edition.pairs]
+        pages = (self._made(*pair) for pair in progress("Rendering", pairs))
+        for page in chain(pages, *map(self._lists, editions)):
             output.add(page.audited.url, page.html.encode())
             if page.previews:
                 output.add(preview_path(page.audited.url), preview_script(page.previews))
             self.report.update(page.diagnostics)
-            if index and page.search:
-                index.add(*self.site.search_entry(page.search))
+            for edition in editions if page.search else ():
+                # What a language lacks is found there as it is.
+                index = indexes.get(edition.language.code)
+                if index and page.search and edition.shows(page.search.url):
+                    index.add(*edition.search_entry(page.search))
             audited.append(page.audited)
             formulas.append(page.formulas)
         return audited, formulas
 
     def prepare(self, running: Collection[str]) -> None:
         """Make, for the cache, what waits for none of some runs: cards, and pages of others."""
-        for parsed, draft in self.site.pairs:
-            if draft.name not in running:
-                self._made(parsed, draft)
+        for edition in self.site.editions:
+            for parsed, draft in edition.pairs:
+                if draft.name not in running:
+                    self._made(edition, parsed, draft)
         list(self._cards())
 
     def write(self, output: Output) -> None:
         """Add all files of the site to `output` and audit the links between them."""
-        with SearchIndex() as index:
-            audited, formulas = self.write_pages(output, index)
-            output.update(index.files())
+        with ExitStack() as end:
+            codes = [edition.language.code for edition in self.site.editions]
+            indexes = {code: end.enter_context(SearchIndex()) for code in codes}
+            audited, formulas = self.write_pages(output, indexes)
+            for edition in self.site.editions:
+                index = indexes[edition.language.code]
+                output.update(index.files(edition.language.prefix))
         # Cut fonts are cached beside their packages, since all sites have the same ones.
         options = self.options
         modules = None if options.missing_node else options.node_modules
@@ -122,7 +146,7 @@ class SiteFiles:
         output.update(self._indexes())
         output.update(self._cards())
         if (logo := self.site.config.logo) and not options.sources:
-            output.add(self.site.view.logo, (options.root / logo).read_bytes())
+            output.add(self.site.own.view.logo, (options.root / logo).read_bytes())
         output.update(self._replays())
         output.update(self._static({*output, *self.site.notebooks}))
         output.update(self.site.notebooks)
@@ -134,81 +158,100 @@ class SiteFiles:
             output.add(ARCHIVE, data)
         audit(audited, output, self.report)
 
-    def _made(self, parsed: ParsedPage, draft: Draft) -> Page:
+    def _made(self, edition: Edition, parsed: ParsedPage, draft: Draft) -> Page:
         """A page, of the cache if it is there."""
         site = self.site
-        where = site.place(parsed, draft)
-        name, key = f"page {draft.url}", self._key(parsed, draft, where)
+        where = edition.place(parsed, draft)
+        where = replace(where, languages=(*site.siblings(draft.original),))
+        name, key = f"page {draft.url}", self._key(edition, draft, where)
         page: Page | None = site.cache.load(name, key)
         if page is None:
             if not draft.own:
                 draft = site.cache.require(f"draft {parsed.url}", parsed.key)
-            page = self._page(whole(parsed, site.cache), draft, where)
+            page = self._page(edition, whole(parsed, site.cache), draft, where)
             site.cache.store(name, key, page)
             site.outcome.rendered += 1
         return page
 
-    def _key(self, parsed: ParsedPage, draft: Draft, where: Place) -> str:
-        theme, shapes = self._keys[draft.url != HOME], self._shapes.get(draft.name)
+    def _key(self, edition: Edition, draft: Draft, where: Place) -> str:
+        theme = self._keys[edition.language.code, draft.original == HOME]
+        shapes = self._shapes.get(draft.name)
         drawn = stamp(draft.figures(), self._figures)
         traced = shapes.stamp if shapes else ""
         return digest(self.site.generator, draft.stamp, repr(where), theme, traced, drawn)
 
-    def _page(self, parsed: ParsedPage, draft: Draft, where: Place) -> Page:
+    def _page(self, edition: Edition, parsed: ParsedPage, draft: Draft, where: Place) -> Page:
         report, typeset, module = Report(), self.typeset, parsed.module
-        source, lines = module.source, module.source.lines
-        formula_faults(draft, source, typeset, report)
+        file = module.written
+        formula_faults(draft, file, typeset, report)
         shapes = self._shapes.get(draft.name, ModuleShapes())
         view = page_view(draft, module, where, typeset, shapes)
-        html = insert_figures(self._html(view), draft.figures(), self._figures)
+        drawn = self._figures
+        if draft.translation:
+            drawn = {
+                use.name: edition.figure(self._figures[use.name], draft)
+                for use in draft.figures()
+                if use.name in self._figures
+            }
+        html = insert_figures(self._html(edition, view), draft.figures(), drawn)
         formulas = (formula for note in draft.notes() for formula in note.formulas)
         shown = [typeset_formula(formula, typeset) for formula in formulas]
         written: dict[str, tuple[int, str]] = {}
         for href, line in (pair for note in draft.notes() for pair in note.references):
-            written.setdefault(href, (line, "".join(lines[line - 1 : line])))
+            written.setdefault(href, (line, "".join(file.lines[line - 1 : line])))
         found = links_and_anchors(html)
         return Page(
             html,
-            AuditedPage(file_path(draft.url), *found, draft.display, written, source.strict),
+            AuditedPage(file_path(draft.url), *found, file.display, written, module.source.strict),
             Rendered("", tuple(sorted({rule for formula in shown for rule in formula.css}))),
             tuple(report),
             dict(previews(parsed.targets.values(), draft, typeset)),
             search_page(draft, module),
         )
 
-    def _html(self, view: PageView) -> str:
-        return self._renderers[view.kind not in ("home", "list", "missing")].page(view)
+    def _html(self, edition: Edition, view: PageView) -> str:
+        lists = view.kind in ("home", "list", "missing")
+        return self._renderers[edition.language.code, lists].page(view)
 
-    def _lists(self) -> Iterator[Page]:
+    def _lists(self, edition: Edition) -> Iterator[Page]:
         """The home page, the lists of pages and the 404 page, unless an author wrote them."""
-        site, view = self.site, self.site.view
-        pages: list[tuple[Kind, str, str, str]] = [
-            ("home", HOME, view.title, view.summary),
-            ("missing", MISSING, "Page not found", "There is no page at this address."),
-        ]
+        view, words = edition.view, edition.language.words
+        pages: list[tuple[Kind, str, str, str]] = [("home", HOME, view.title, view.summary)]
         if view.paths:
             pages.append(("list", ALL, "All pages", "Every page of this site, by subject."))
         if view.other_pages:
             about = "The rest of the code, by folder."
             pages.append(("list", HOOD, "Under the hood", about))
-        taken = {draft.url for draft in site.drafts}
-        for kind, url, title, summary in pages:
+        if edition is self.site.own:
+            # A server shows it at any address, in all languages.
+            missing = "Page not found", "There is no page at this address."
+            pages.append(("missing", MISSING, *missing))
+        taken = {draft.url for draft in edition.drafts}
+        for kind, original, *texts in pages:
+            url, (title, summary) = f"{view.prefix}{original}", map(words, texts)
             if url not in taken:
                 _, draft = generated_page(url, title, summary)
-                text = self._html(PageView(kind, draft, escape(title), escape(summary)))
+                where = Place(languages=(*self.site.siblings(original),))
+                shown = PageView(kind, draft, escape(title), escape(summary), where)
+                text = self._html(edition, shown)
                 yield Page(text, AuditedPage(url, *links_and_anchors(text), url, {}, True))
 
     def _texts(self) -> Iterator[tuple[str, bytes]]:
         """The pages as Markdown, ``llms.txt``, and all notes in one text."""
-        site = self.site
+        sources: dict[str, str] = {}
+        for edition in self.site.editions:
+            texts = {draft.url: url for draft in edition.drafts if (url := text_url(draft))}
+            drafts = [draft for draft in edition.drafts if draft.url in texts]
+            sources |= {draft.display: texts[draft.url] for draft in drafts}
+            for parsed, draft in edition.pairs:
+                if draft.url in texts:
+                    yield file_path(texts[draft.url]), page_text(draft, parsed.module, sources)
+        site, view = self.site.own, self.site.own.view
         texts = {draft.url: url for draft in site.drafts if (url := text_url(draft))}
         sources = {draft.display: texts[draft.url] for draft in site.drafts if draft.url in texts}
-        for parsed, draft in site.pairs:
-            if draft.url in texts:
-                yield file_path(texts[draft.url]), page_text(draft, parsed.module, sources)
         if texts:
-            groups = (*site.view.paths, *site.view.catalogue, *site.view.other_pages)
-            yield "llms.txt", llms(site.config, groups, texts)
+            groups = (*view.paths, *view.catalogue, *view.other_pages)
+            yield "llms.txt", llms(self.site.config, groups, texts)
             # In the order of `llms.txt`; what no list names comes last.
             ranks = {link.url: n for n, link in enumerate(p for g in groups for p in g.pages)}
             pairs = [(parsed.module, draft) for parsed, draft in site.pairs if draft.url in texts]
@@ -217,13 +260,14 @@ class SiteFiles:
 
     def _indexes(self) -> Iterator[tuple[str, bytes]]:
         """The previews of works and terms, and the files for search engines and other programs."""
-        site, config = self.site, self.site.config
-        if site.works:
-            yield preview_path(BIBLIOGRAPHY), preview_script(work_previews(site.works))
-        for draft in site.drafts:
-            if draft.url == GLOSSARY:
+        site, config = self.site.own, self.site.config
+        if self.site.works:
+            yield preview_path(BIBLIOGRAPHY), preview_script(work_previews(self.site.works))
+        drafts = [draft for edition in self.site.editions for draft in edition.drafts]
+        for draft in drafts:
+            if draft.original == GLOSSARY:
                 terms = dict(term_previews(draft, self.typeset))
-                yield preview_path(GLOSSARY), preview_script(terms)
+                yield preview_path(draft.url), preview_script(terms)
         listed = [t for t in site.targets.values() if not is_cpp(t.url.partition(".html")[0])]
         prose = [page_link(draft) for draft in site.drafts if draft.prose]
         yield "objects.inv", inventory(config.title, config.version, listed, prose)
@@ -231,13 +275,16 @@ class SiteFiles:
         yield ".nojekyll", b""
         yield "robots.txt", robots(config.base_url)
         if config.base_url:
-            urls = {draft.url for draft in site.drafts} - {MISSING} | {HOME}
-            urls |= {ALL} if site.view.paths else set()
+            urls = {draft.url for draft in drafts} - {MISSING}
+            for view in (edition.view for edition in self.site.editions):
+                urls |= {f"{view.prefix}{HOME}"} | (
+                    {f"{view.prefix}{ALL}"} if view.paths else set()
+                )
             yield "sitemap.xml", sitemap(config.base_url, urls)
 
     def _cards(self) -> Iterator[tuple[str, bytes]]:
         """The pictures of the site's own pages for links on other sites."""
-        modules, site = self.options.node_modules, self.site
+        modules, site = self.options.node_modules, self.site.own
         if self.options.sources or self.options.missing_node:
             return
         cards = Cards(self.options.theme, modules, modules.parent / "fonts")
@@ -247,14 +294,16 @@ class SiteFiles:
                 picture = next((one.picture for one in drawn if one), "")
                 above = site.place(parsed, draft).around.path_title
                 svg = cards.svg(draft.title, draft.summary, above, site.view.title, picture)
-                key, make = digest(site.generator, svg), partial(cards.png, svg)
-                yield file_path(url), site.cache.get(f"card {draft.url}", key, make)
+                key, make = digest(self.site.generator, svg), partial(cards.png, svg)
+                yield file_path(url), self.site.cache.get(f"card {draft.url}", key, make)
 
     def _replays(self) -> Iterator[tuple[str, bytes]]:
         """The scripts that pages ask for when a reader starts their replays."""
-        for draft in self.site.drafts:
+        for draft in (draft for edition in self.site.editions for draft in edition.drafts):
             if (shapes := self._shapes.get(draft.name)) and shapes.replay:
-                yield file_path(replay_url(draft.url)), shapes.replay.encode()
+                texts = draft.translation.replay if draft.translation else {}
+                script = translated_script(shapes.replay, texts) if texts else shapes.replay
+                yield file_path(replay_url(draft.url)), script.encode()
 
     def _static(self, made: Collection[str]) -> Iterator[tuple[str, bytes]]:
         """The author's files beside the Markdown pages; `made` are the build's own."""
@@ -263,6 +312,14 @@ class SiteFiles:
         # Models for the browser and their panels, loaded on demand.
         live = read_static(docs / "live", "docs_src/live", report)
         files |= {f"assets/live/{name}": data for name, data in live.items() if name[-3:] != ".py"}
+        # What scripts say in other languages, for those that a page loads on demand.
+        said = [
+            *self.options.theme.rglob("js/*/*.js"),
+            *docs.glob("live/*.js"),
+            *docs.glob("figures/*.js"),
+        ]
+        for language in self.site.languages:
+            files[f"assets/{language.prefix}words.js"] = language.words.script(spoken(sorted(said)))
         for name in sorted(files.keys() & made):
             message = f"would be written to `{name}`, which the build makes itself"
             path, hint = f"docs_src/pages/{name}", "rename it, or remove it"

@@ -12,19 +12,20 @@ in the glossary only: it is a word that often means something else.
 
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from itertools import takewhile
 
 from pylit.addresses import slugify
 from pylit.diagnostics import Diagnostic, Report
-from pylit.model import Definition, Module, Section, Target
+from pylit.model import HAN, Definition, Module, Note, Section, Target
 
 GLOSSARY = "glossary.html"
 #: The name by which the index of definitions has the terms.
 SIGN = "~terms"
 
+_DEFINE = "write `: …` on the next line"
 _FIRST_LINK = re.compile(r"\]\(([^)#\s]+)")
 
 
@@ -38,53 +39,67 @@ class Term:
     #: The source of the page that explains it, as its diagnostics name it; or empty.
     explained: str
     line: int
-
-    @property
-    def anchor(self) -> str:
-        """Where on the page of the glossary it is."""
-        return slugify(self.name)
+    #: Where on the page of the glossary it is.
+    anchor: str
 
 
 def read_glossary(module: Module, report: Report) -> tuple[Module, tuple[Term, ...]]:
     """The glossary as a page, with an anchor for each term, and its terms."""
-
-    def fault(line: int, message: str, hint: str) -> None:
-        source = module.source.lines[line - 1]
-        report.add(Diagnostic(module.source.display, line, 0, "glossary", message, hint, source))
-
-    (note,) = module.sections[0].notes
-    lines = note.text.split("\n")
     terms: list[Term] = []
+    notes = [_read_note(note, module, terms, report) for note in module.sections[0].notes]
     taken: dict[str, Term] = {}
+    for term in terms:
+        for form in term.forms:
+            other = taken.setdefault(form.lower(), term)
+            if other is not term:
+                message = f"“{form}” is how “{other.name}” is written too, in line {other.line}"
+                _fault(module, term.line, message, "let it lead to one of them", report)
+    return replace(module, sections=(Section(tuple(notes), None),)), tuple(terms)
+
+
+def _read_note(note: Note, module: Module, terms: list[Term], report: Report) -> Note:
+    """A note of the glossary with anchors for its terms, which are added to `terms`."""
+    lines, anchors = note.text.split("\n"), iter(note.anchors)
     for index, line in enumerate(lines):
         at = note.first_line + index
         name, bar, forms = (part.strip() for part in line.partition("|"))
         if "".join(lines[index + 1 : index + 2])[:2] != ": " or line[:1] in ("", " ", ":"):
             if bar and not line.startswith((" ", "|")):
-                fault(at, f"“{name}” is not defined", "write `: …` on the next line")
+                _fault(module, at, f"“{name}” is not defined", _DEFINE, report)
             continue
         link = _FIRST_LINK.search("\n".join(takewhile(str.strip, lines[index + 1 :])))
         path = posixpath.join(posixpath.dirname(module.source.display), link[1] if link else "")
         written = tuple(form.strip() for form in forms.split(",") if form.strip())
         explained = posixpath.normpath(path) if link else ""
-        terms.append(Term(name, written if bar else (name,), explained, at))
-        lines[index] = f'<a id="{escape(slugify(name))}"></a>{name}'
-        for form in terms[-1].forms:
-            other = taken.setdefault(form.lower(), terms[-1])
-            if other is not terms[-1]:
-                message = f"“{form}” is how “{other.name}” is written too, in line {other.line}"
-                fault(at, message, "let it lead to one of them")
-    section = Section((replace(note, text="\n".join(lines)),), None)
-    return replace(module, sections=(section,)), tuple(terms)
+        anchor = next(anchors, slugify(name))
+        terms.append(Term(name, written if bar else (name,), explained, at, anchor))
+        lines[index] = f'<a id="{escape(anchor)}"></a>{name}'
+    return replace(note, text="\n".join(lines))
 
 
-def term_targets(terms: Sequence[Term]) -> dict[str, Target]:
+def _fault(module: Module, line: int, message: str, hint: str, report: Report) -> None:
+    file = module.written
+    source = "".join(file.lines[line - 1 : line])
+    report.add(Diagnostic(file.display, line, 0, "glossary", message, hint, source))
+
+
+def term_targets(terms: Sequence[Term], page: str = GLOSSARY) -> dict[str, Target]:
     """What an index of definitions must hold for pages to find the terms."""
     if not terms:
         return {}
     forms = {form: f"{term.anchor} {term.explained}" for term in terms for form in term.forms}
     definition = Definition("constant", SIGN, "", 0, "")
-    return {SIGN: Target(definition, GLOSSARY, attributes=forms)}
+    return {SIGN: Target(definition, page, attributes=forms)}
+
+
+def pattern(forms: Iterable[str]) -> re.Pattern[str]:
+    """Finds forms of terms, the first ones before the others, where they are whole words.
+
+    Chinese has no spaces: a word ends where another script begins, and its words where they do.
+    """
+    words = "|".join(map(re.escape, forms))
+    letter, sign = f"[^\\W{HAN.pattern[1:-1]}]", "[-/’'"
+    return re.compile(rf"(?<!{letter})(?<!{sign}.])(?:{words})(?!{letter})(?!{sign}])")
 
 
 class Terms:
@@ -102,8 +117,7 @@ class Terms:
             if explained == page:
                 self._done.add(anchor)
         longest = sorted(self._anchors, key=lambda form: (-len(form), form))
-        words = "|".join(map(re.escape, longest))
-        self._pattern = re.compile(rf"(?<![\w\-/’'.])(?:{words})(?![\w\-/’'])")
+        self._pattern = pattern(longest)
 
     def pieces(self, text: str) -> Iterator[tuple[str, str]]:
         """The text in pieces, each with the address that it leads to, or none."""

@@ -12,6 +12,7 @@ Lines count from 1 everywhere; columns count from 1 in what a person reads and f
 """
 
 import html
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -77,6 +78,12 @@ class Note:
     column: int
     #: The comment behind a docstring's closing quotes, a directive of a linter for example.
     behind: str = ""
+    #: Of a translation: where it is written, as diagnostics name it, and the anchors of its
+    #: headings, which are those of the original. Empty for any other note.
+    path: str = ""
+    anchors: tuple[str, ...] = ()
+    #: Its language, where that is not the language of its page.
+    language: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +126,13 @@ class Module:
     parsed: bool = True
     #: The names in its ``__all__``.
     exported: frozenset[str] = frozenset()
+    #: The file of its notes, if they are a translation.
+    translation: SourceFile | None = None
+
+    @property
+    def written(self) -> SourceFile:
+        """The file in which the notes are written."""
+        return self.translation or self.source
 
     def is_public(self, qualname: str) -> bool:
         """Whether a definition is for users: by its name, and by ``__all__`` if there is one."""
@@ -240,6 +254,8 @@ class CodeLine(NamedTuple):
 
 #: In the text of a note, the position of a heading.
 HEADING = "\f"
+#: Characters of scripts that write no spaces between words.
+HAN = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +302,9 @@ class SiteView:
     #: A rule of style with the author's colour, and the address of a picture; both may be empty.
     accent: str = ""
     logo: str = ""
+    #: What the addresses of its pages begin with: ``zh/`` for the pages in Chinese.
+    prefix: str = ""
+    version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,6 +328,20 @@ class DraftSection:
     definition: str
     notes: tuple[NoteHtml, ...]
     code: tuple[CodeLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """What a page in another language is a translation of."""
+
+    language: str
+    #: The address of the original.
+    original: str
+    #: The passages of the original, and how many of them are shown as they are.
+    total: int = 0
+    left: int = 0
+    #: The texts of its replay, by what they are in the original.
+    replay: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,6 +372,12 @@ class Draft:
     #: Class or function at the top of the module -> its decorators that take another definition as
     #: their first argument: their names, and the addresses of those.
     decorated: Decorated = field(default_factory=dict)
+    translation: Translation | None = None
+
+    @property
+    def original(self) -> str:
+        """The address of the page that this one translates: without a translation, its own."""
+        return self.translation.original if self.translation else self.url
 
     def notes(self) -> tuple[NoteHtml, ...]:
         """All its notes, the title and summary first."""
@@ -352,8 +391,11 @@ class Draft:
 
     @property
     def minutes(self) -> int:
-        """Reading time, at 220 words or 25 lines of code a minute."""
-        words = sum(len(note.text.split()) for note in self.notes())
+        """Reading time, at 220 words, 370 Chinese characters or 25 lines of code a minute."""
+        words = 0.0
+        for text in (note.text for note in self.notes()):
+            rest, characters = HAN.subn(" ", text)
+            words += len(rest.split()) + characters * 220 / 370
         lines = sum(len(section.code) for section in self.sections)
         return max(round(words / 220 + lines / 25), 1)
 
@@ -377,6 +419,7 @@ class ParsedPage:
     targets: Mapping[str, Target] = field(default_factory=dict)
     diagnostics: tuple[Diagnostic, ...] = ()
     whole: bool = True
+    translation: Translation | None = None
 
     @property
     def source(self) -> SourceFile:

@@ -81,28 +81,46 @@ class Place:
     exports: Mapping[str, str] = field(default_factory=dict)
     #: Pages that compare it with others: address, title and no id.
     compared: Sequence[tuple[str, str, str]] = ()
+    #: The page in each of its languages: the language, its name, and the address.
+    languages: Sequence[tuple[str, str, str]] = ()
+    #: Absolute address of the file of its notes in the repository.
+    notes_url: str = ""
 
 
 def place(
-    draft: Draft, source: Path, root: Path, config: SiteConfig, urls: Mapping[str, str]
+    draft: Draft,
+    files: Sequence[Path],
+    root: Path,
+    config: SiteConfig,
+    urls: Mapping[str, str],
 ) -> Place:
-    """The place of a page without its neighbours; `urls` maps names of pages to addresses."""
+    """The place of a page without its neighbours.
+
+    Args:
+        draft: The draft of the page.
+        files: That of its code, and that of its notes.
+        root: The folder of the project.
+        config: The settings.
+        urls: The addresses of pages by their names.
+    """
     # The name of a file of C++ is its path.
     parts = [] if draft.prose else draft.name.split("/" if "/" in draft.name else ".")
     packages = (".".join(parts[:count]) for count in range(1, len(parts)))
     links = [*(urls.get(package, "") for package in packages), ""]
     crumbs = tuple(zip(parts, links, strict=False))
-    if draft.prose and draft.url not in (HOME, MISSING):
+    if draft.prose and draft.original not in (HOME, MISSING):
         crumbs = ((draft.title, ""),)
     notebook = draft.front_matter.get("notebook", "")
     page = urls.get(notebook, "")
-    if not (config.repository and draft.own and source.is_relative_to(root)):
+    if not (config.repository and draft.own and all(f.is_relative_to(root) for f in files)):
         return Place(crumbs, notebook_url=page)
     tree = f"{config.repository}/blob/{config.branch}/"
     github = f"https://github.com/{tree}"
+    source, notes = (github + quote(file.relative_to(root).as_posix()) for file in files)
     return Place(
         crumbs,
-        source_url=github + quote(source.relative_to(root).as_posix()),
+        source_url=source,
+        notes_url=notes,
         notebook_url=page or (notebook and github + notebook),
         colab_url=notebook and f"https://colab.research.google.com/github/{tree}{notebook}",
     )

@@ -16,7 +16,8 @@ from pylit.cache import Cache, digest
 from pylit.cpp import is_cpp
 from pylit.diagnostics import Report
 from pylit.drafts import Drafter, bare, drafter_for, prose_target
-from pylit.glossary import term_targets
+from pylit.glossary import GLOSSARY, read_glossary, term_targets
+from pylit.languages import Language, with_replays
 from pylit.model import Draft, DraftSection, GeneratedPage, Module, ParsedPage, SourceFile, Target
 from pylit.names import targets
 from pylit.outcome import progress
@@ -25,6 +26,8 @@ from pylit.pool import run
 from pylit.references import work_targets
 from pylit.site import Site
 from pylit.tex import MathRenderer
+from pylit.translations import TranslatedTerms, translated
+from pylit.words import Words
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -56,6 +59,99 @@ def draft_pages(
 
     `others` are names of other projects, with absolute addresses.
     """
+    drafter = drafter_for(_index(site, pages, others) | term_targets(site.terms))
+    return _draft_all(site, pages, drafter, maths)
+
+
+def translate_pages(
+    site: Site,
+    language: Language,
+    originals: Sequence[GeneratedPage],
+    others: Mapping[str, Target],
+    maths: MathRenderer,
+) -> list[GeneratedPage]:
+    """The pages that are translated to a language, with their drafts; links between them stay in
+    the language.
+    """
+    files = {}
+    for parsed, _ in originals:
+        if parsed.source.own and (file := language.page(parsed.source, site.report)):
+            files[parsed.url] = file
+    terms, glossary = site.terms, site.glossary
+    if glossary and (file := files.get(GLOSSARY)):
+        # Without the check of terms, whose forms in this language it defines.
+        draft = next(draft for parsed, draft in originals if parsed.url == GLOSSARY)
+        written, *_ = translated(glossary, draft, file, language.code, TranslatedTerms((), ()))
+        _, terms = read_glossary(written, Report())
+    known = TranslatedTerms(site.terms, terms)
+    words = {word: language.words[word] for word in _WORDS if word in language.words}
+    pages: list[ParsedPage] = []
+    for parsed, draft in originals:
+        if file := files.get(parsed.url):
+            module = with_replays(parsed.module, site.options.docs)
+            module = glossary if glossary and parsed.url == GLOSSARY else module
+            replays = repr(module.sections[len(parsed.module.sections) :])
+            parts = (parsed.key, draft.stamp, replays, file.digest, known.stamp, repr(words))
+            key = digest(site.generator, *parts)
+            make = partial(_translate, parsed, module, draft, file, language, known, key)
+            page = site.cache.get(f"translated {language.prefix}{parsed.url}", key, make)
+            if site.claim(page.url, file):
+                pages.append(page)
+    moved = {parsed.translation.original: parsed.url for parsed in pages if parsed.translation}
+
+    def here(target: Target) -> Target:
+        url, mark, anchor = target.url.partition("#")
+        return replace(target, url=f"{moved[url]}{mark}{anchor}") if url in moved else target
+
+    index = _index(site, [parsed for parsed, _ in originals], others)
+    index = {name: here(target) for name, target in index.items()}
+    if GLOSSARY in moved:
+        index |= term_targets(terms, moved[GLOSSARY])
+    drafter = drafter_for(index, language.code, Words(words))
+    return _draft_all(site, pages, drafter, maths)
+
+
+#: Words by which a page is read.
+_WORDS = ("Hint", "Answer", "Code", "Symbol")
+
+
+def _translate(
+    parsed: ParsedPage,
+    module: Module,
+    draft: Draft,
+    file: SourceFile,
+    language: Language,
+    terms: TranslatedTerms,
+    key: str,
+) -> ParsedPage:
+    """The page of a module with the notes of a file of translations."""
+    page, translation, report = translated(module, draft, file, language.code, terms)
+    if parsed.url == GLOSSARY:
+        page, _ = read_glossary(page, report)
+    count = len(parsed.module.sections)
+    pairs = zip(module.sections[count:], page.sections[count:], strict=True)
+    notes = (zip(old.notes, new.notes, strict=True) for old, new in pairs)
+    replay = {old.text: new.text for both in notes for old, new in both if new.path}
+    url = f"{language.prefix}{parsed.url}"
+    return ParsedPage(
+        replace(page, sections=page.sections[:count]),
+        url,
+        parsed.prose,
+        key,
+        {name: _moved(target, parsed.url, url) for name, target in parsed.targets.items()},
+        tuple(report),
+        translation=replace(translation, replay=replay),
+    )
+
+
+def _moved(target: Target, old: str, new: str) -> Target:
+    return replace(target, url=new + target.url.removeprefix(old))
+
+
+def _index(
+    site: Site, pages: Sequence[ParsedPage], others: Mapping[str, Target]
+) -> dict[str, Target]:
+    """What the notes and the code of a site may link to, but terms."""
     named = {dotted: t for parsed in pages for dotted, t in parsed.targets.items()}
     index = {**others, **named}
     # Links name Markdown pages by their source file, or by the address of the page.
@@ -63,8 +159,12 @@ def draft_pages(
         if parsed.prose and not parsed.targets:
             target = prose_target(parsed.source, parsed.url)
             index |= {parsed.source.display: target, f"{parsed.source.name}.md": target}
-    drafter = drafter_for(index | work_targets(site.works) | term_targets(site.terms))
+    return index | work_targets(site.works)
 
+
+def _draft_all(
+    site: Site, pages: Sequence[ParsedPage], drafter: Drafter, maths: MathRenderer
+) -> list[GeneratedPage]:
     def load(parsed: ParsedPage) -> Draft | None:
         draft: Draft | None = site.cache.load(f"draft {parsed.url}", parsed.key)
         return _slim(draft) if draft and drafter.is_current(draft) else None

@@ -30,6 +30,7 @@ from pylit.dialects import dialect_of, dialect_plugin
 from pylit.glossary import Terms
 from pylit.highlight import highlight_block
 from pylit.model import (
+    HAN,
     HEADING,
     FigureKind,
     FigureUse,
@@ -69,6 +70,9 @@ _FOOTNOTE = re.compile(r"\[\^([^\]\s]+)\]")
 #: What an entry of the outline, which is a link, cannot hold.
 _NO_OUTLINE = re.compile(r'<sup class="footnote-ref">.*?</sup>|</?a\b[^>]*>', re.DOTALL)
 _TAG = re.compile(r"</?([A-Za-z][\w-]*)[^>]*(/?)>")
+#: Where the end of a line is no space: between Chinese characters, and beside their punctuation.
+_WIDE = "\u3000-\u303f\uff00-\uff65"
+_JOINED = re.compile(f"[{_WIDE}].|.[{_WIDE}]|[{HAN.pattern[1:-1]}“”‘’—…]{{2}}")
 _VOID = frozenset({"br", "col", "hr", "img", "input", "source", "track", "wbr"})
 #: Schemes of the addresses of figures and tables that run.
 _FIGURES: dict[str, FigureKind] = {"figure": "figure", "table": "table"}
@@ -106,6 +110,11 @@ class NoteContext:
     classes: Mapping[tuple[int, str], str] = field(default_factory=dict)
     #: The dialect of docstrings that the settings name (`pylit.dialects`).
     docstrings: str = "markdown"
+    #: Of a translation, the anchors of its headings; and the words of the interface.
+    slugs: Sequence[str] = ()
+    words: Mapping[str, str] = field(default_factory=dict)
+    #: How this page writes an address relative to the original of a translation.
+    moved: Callable[[str], str] = lambda address: address
 
     @property
     def strict(self) -> bool:
@@ -201,7 +210,7 @@ class _NoteRenderer:
             hint = f"write `{opened.replace('begin', 'end')}` where the formula ends"
             self._fault("tex", f"`{opened}` is not closed", hint, place)
         html = self._pieces(tokens)
-        self._found["exercises"] = [*_exercises(tokens, html)]
+        self._found["exercises"] = [*_exercises(tokens, html, self._context.words)]
         self._found["terms"] = [*_terms(tokens, html)]
         named = (f"<p>{heading.html}</p>" for heading in self._found["headings"])
         lead = next(filter(None, (*_leads(tokens, html), *named)), "")
@@ -259,6 +268,8 @@ class _NoteRenderer:
         for child in children:
             if child.type == "html_inline" and not self._is_element(child.content):
                 child.type = "text"
+        if HAN.search(token.content):
+            _join_lines(children)
         self._in_raw = any(child.type == "html_inline" for child in children)
         html = self._html(children)
         self._words.append(HEADING if self._in_heading else plain_text(children))
@@ -322,6 +333,8 @@ class _NoteRenderer:
                 address = self._context.href(found)
                 whole = address.split("#")[0] + mark + fragment if fragment else address
                 token.attrs["href"] = whole
+            elif target:
+                token.attrs["href"] = self._context.moved(written)
         self._in_links += 1
         self._refer(str(token.attrs["href"]), self._place(token)[0])
 
@@ -331,6 +344,7 @@ class _NoteRenderer:
     def _image(self, token: Token) -> str:
         """An image of the site. One from elsewhere is not fetched: its text links to it."""
         address, place = str(token.attrs["src"]), self._place(token)
+        address = address if _SCHEME.match(address) else self._context.moved(address)
         words = plain_text(token.children or []).strip()
         scheme = address.partition(":")[0]
         if scheme in _FIGURES and self._context.own:
@@ -405,6 +419,8 @@ class _NoteRenderer:
             text, *explicit = _EXPLICIT.split(children[-1].content)
             children[-1].content = text.rstrip()
             chosen = [*explicit[:1], token.meta.get("id", ""), *chosen]
+        # Those of a translation are the anchors of the original.
+        original = self._context.slugs[len(self._found["headings"]) :][:1]
         self._in_heading = True
         html = self._inline(inline)
         self._in_heading = False
@@ -412,7 +428,7 @@ class _NoteRenderer:
         text = plain_text(children).strip()
         level = anchors.level(int(token.tag[1]))
         token.tag = closing.tag = f"h{level}"
-        anchor, unique = anchors.slug(text, next(filter(None, chosen), ""))
+        anchor, unique = anchors.slug(text, next(filter(None, [*original, *chosen]), ""))
         if not unique:
             message = f"another heading of this page has the anchor of “{text}”"
             hint = "reword one of them, or end it with an anchor of its own, `{#name}`"
@@ -421,7 +437,7 @@ class _NoteRenderer:
         outline = _NO_OUTLINE.sub("", html)
         first = self._context.first_line
         self._found["headings"].append(Heading(level, anchor, text, outline, first + line))
-        if inline.content.strip() == EXERCISES:
+        if EXERCISES in (inline.content.strip(), *(slug.capitalize() for slug in original)):
             self._exercises = token.tag
         elif token.tag <= self._exercises:
             self._exercises = ""
@@ -495,19 +511,22 @@ class _NoteRenderer:
             token.tag = closing.tag = "td"
 
 
-def _exercises(tokens: Sequence[Token], html: Sequence[str]) -> Iterator[tuple[str, str, bool]]:
+def _exercises(
+    tokens: Sequence[Token], html: Sequence[str], words: Mapping[str, str]
+) -> Iterator[tuple[str, str, bool]]:
     """Exercises; one ends where another, a heading or something folded but its hint begins."""
+    hint, answer = (f"<summary>{words.get(word, word)}</summary>" for word in ("Hint", "Answer"))
 
     def begins(token: Token) -> bool:
         raw = token.content if token.type == "html_block" else ""
-        folded = raw.count("<details") > raw.count("<summary>Hint</summary>")
+        folded = raw.count("<details") > raw.count(hint)
         return not token.level and (folded or "id" in token.attrs)
 
     starts = [number for number, token in enumerate(tokens) if begins(token)]
     for start, end in pairwise([*starts, len(tokens)]):
         if tokens[start].type == "paragraph_open":
             number = str(tokens[start].attrs["id"]).removeprefix("exercise-")
-            answered = "<summary>Answer</summary>" in "".join(html[end : end + 1])
+            answered = answer in "".join(html[end : end + 1])
             yield number, "".join(html[start:end]), answered
 
 
@@ -532,6 +551,16 @@ def _terms(tokens: Sequence[Token], html: Sequence[str]) -> Iterator[tuple[str, 
         ]
         if first.type == "anchor":
             yield first.content, html[start + 1], "".join(f"<p>{html[n]}</p>\n" for n in texts)
+
+
+def _join_lines(children: Sequence[Token]) -> None:
+    """Make no spaces of the ends of lines in Chinese."""
+    for at, end in enumerate(children):
+        if end.type == "softbreak":
+            before = next((one.content for one in children[:at][::-1] if one.content), " ")
+            after = next((one.content for one in children[at:] if one.content), " ")
+            if _JOINED.fullmatch(before[-1] + after[0]):
+                end.type, end.content = "rendered", ""
 
 
 def _link(text: str, href: str, kind: str = "x") -> str:

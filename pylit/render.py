@@ -31,6 +31,7 @@ from pylit.rows import Block, Row, rows
 from pylit.shapes.lines import ModuleShapes
 from pylit.symbols import Typeset, typeset_formula
 from pylit.tex import fill
+from pylit.words import NO_WORDS, Words, spoken
 
 #: What a page is: the name of its template.
 Kind = Literal["module", "prose", "compare", "home", "list", "missing"]
@@ -105,7 +106,7 @@ def page_view(
 def _kind(draft: Draft) -> Kind:
     if draft.display == draft.url and draft.url.startswith(f"{COMPARED}/"):
         return "compare"
-    return _SPECIAL.get(draft.url, "prose") if draft.prose else "module"
+    return _SPECIAL.get(draft.original, "prose") if draft.prose else "module"
 
 
 def _filled(note: NoteHtml, typeset: Typeset) -> str:
@@ -176,10 +177,16 @@ class Renderer:
             are searched; a page is shown by the template named after its kind.
         site: The site as every template reads it.
         stamp: Of the templates; they are read again when it changes.
+        words: Those of the language of the pages.
     """
 
-    def __init__(self, folders: tuple[Path, ...], site: SiteView, stamp: str = "") -> None:
-        self._site = site
+    def __init__(
+        self, folders: tuple[Path, ...], site: SiteView, stamp: str = "", words: Words = NO_WORDS
+    ) -> None:
+        self._site, self._words = site, words
+        #: What the script of every page says in another language.
+        scripts = sorted((folders[0] / "js" / "core").glob("*.js")) if words else ()
+        self._said = {text: words[text] for text in spoken(scripts) if text in words}
         self._environment = _environment(folders, stamp)
 
     def page(self, view: PageView) -> str:
@@ -205,6 +212,9 @@ class Renderer:
             text_url=text_url(draft),
             card="" if site.without_assets else view.card,
             related=table,
+            _=self._words,
+            drawing=self._words.drawing,
+            said=self._said,
             paper_url=paper_url(draft.front_matter.get("paper", "")),
         )
 

@@ -214,21 +214,25 @@ class SearchIndex:
         text = _json([first, page.url, page.title, page.text, parts])
         self._database.execute("INSERT INTO pages VALUES (?, ?)", (first, text))
 
-    def files(self) -> Iterator[tuple[str, bytes]]:
-        """The scripts, by path."""
+    def files(self, prefix: str = "") -> Iterator[tuple[str, bytes]]:
+        """The scripts, by path; `prefix` is that of the language of the pages."""
+        for name, data in self._scripts():
+            yield f"assets/{prefix}{name}.js", f'pylit.found("{name}",{data});\n'.encode()
+
+    def _scripts(self) -> Iterator[tuple[str, str]]:
         words: list[str] = []
         shards: list[str] = []
         for number, shard in enumerate(_packed(self._scored(words), _TERMS)):
             shards.append(shard[0][0])
             text = ",".join(f"{_json(term)}:{scores}" for term, scores in shard)
-            yield _script(f"search/terms-{number}", f"{{{text}}}")
+            yield f"search/terms-{number}", f"{{{text}}}"
         chunks: list[int] = []
         pages = self._database.execute("SELECT entry, page FROM pages ORDER BY entry")
         for number, chunk in enumerate(_packed(pages, _TEXTS)):
             chunks.append(chunk[0][0])
-            yield _script(f"search/texts-{number}", f"[{','.join(text for _, text in chunk)}]")
-        yield _script("search/words", _json(" ".join(words)))
-        yield _script("search-index", f"{{shards:{_json(shards)},chunks:{_json(chunks)}}}")
+            yield f"search/texts-{number}", f"[{','.join(text for _, text in chunk)}]"
+        yield "search/words", _json(" ".join(words))
+        yield "search-index", f"{{shards:{_json(shards)},chunks:{_json(chunks)}}}"
 
     def _scored(self, words: list[str]) -> Iterator[tuple[str, str]]:
         """Each term with the distances between its entries and their scores, as JSON.
@@ -278,8 +282,3 @@ def _packed(items: Iterable[tuple[Key, str]], size: int) -> Iterator[list[tuple[
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def _script(name: str, data: str) -> tuple[str, bytes]:
-    """A script that hands over what it holds under its own name."""
-    return f"assets/{name}.js", f'pylit.found("{name}",{data});\n'.encode()

@@ -1,40 +1,25 @@
-"""The site of one build: its inputs beside the modules, its pages, and how they relate."""
+"""The site of one build: its inputs beside the modules, and its pages in each language."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate
-from pathlib import Path, PurePath
+from pathlib import Path
 
-from pylit.addresses import ALL, HOME, PageAddresses, module_url, paper_url, prose_url
-from pylit.assets import accent_rule
+from pylit.addresses import PageAddresses, module_url, paper_url, prose_url
 from pylit.cache import Cache, digest
-from pylit.comparisons import read_comparisons
-from pylit.config import README, Group, PageName, SiteConfig, load_config, metadata
+from pylit.config import README, SiteConfig, load_config, metadata
 from pylit.cpp import read_cpp
 from pylit.diagnostics import Diagnostic, Report, Severity, nearest
 from pylit.discover import discover
-from pylit.exercises import exercises_page
+from pylit.edition import Edition
 from pylit.glossary import Term, read_glossary
-from pylit.model import (
-    Draft,
-    FigureUse,
-    GeneratedPage,
-    Module,
-    PageGroup,
-    ParsedPage,
-    SiteView,
-    SourceFile,
-)
-from pylit.names import Index
-from pylit.navigation import Place, neighbours, other_groups, page_link, place
+from pylit.languages import Language, read_languages
+from pylit.model import Draft, GeneratedPage, Module, SourceFile
 from pylit.notebooks import FOLDER, read_notebooks
 from pylit.options import Options
 from pylit.outcome import Outcome
 from pylit.parse import read_page, read_pages
 from pylit.readme import read_readme
-from pylit.references import Work, bibliography_page, read_bibliography
-from pylit.relations import relations
-from pylit.search import ALIASES, SearchPage, counted, read_aliases
+from pylit.references import Work, read_bibliography
 
 
 def read_config(options: Options, report: Report) -> SiteConfig | None:
@@ -97,17 +82,21 @@ class Site:
         notebooks, self.notebooks = read_notebooks(docs.parent / FOLDER, config.base_url, report)
         self._prose = read_pages(docs / "pages", "docs_src/pages", report) + notebooks
         self.terms: tuple[Term, ...] = ()
+        #: The glossary as it is written, without the anchors of its terms.
+        self.glossary: Module | None = None
         path = docs / "glossary.md"
         if path.is_file() and (page := read_page(path, docs, "docs_src", report)):
+            self.glossary = page
             glossary, self.terms = read_glossary(page, report)
             self._prose.append(glossary)
         root = options.sources[0] if options.sources else options.root
         written = any(page.source.name == "index" for page in self._prose)
         # A file that is named in the settings would take the place of the author's page: a fault.
         found = not written or config.readme != README
-        self._readme = [*read_readme(root, config, report)] if found else []
-        self._prose += self._readme
+        self.readme = [*read_readme(root, config, report)] if found else []
+        self._prose += self.readme
         self._addresses = PageAddresses(report)
+        self.languages = read_languages(docs, options.theme, report)
 
     def _read_works(self) -> Mapping[str, Work]:
         path = self.options.docs / "references.bib"
@@ -136,112 +125,31 @@ class Site:
     def prose(self, modules: Sequence[SourceFile]) -> Iterator[Module]:
         """The Markdown pages and the C++ sources of the site's own modules."""
         for page in (*self._prose, *read_cpp(modules, self.report)):
-            if self._addresses.claim(prose_url(page.source.name), page.source):
+            if self.claim(prose_url(page.source.name), page.source):
                 yield page
 
-    def gather(self, pairs: Sequence[GeneratedPage]) -> None:
-        """Take all drafts, add the pages composed of them, and relate all pages."""
-        options, config, report = self.options, self.config, self.report
-        self.pairs, drafts = [*pairs], [draft for _, draft in pairs]
-        taken = {draft.url for draft in drafts}
-        #: Address of a page -> the addresses and titles of pages that compare it with others.
-        self._compared: dict[str, list[tuple[str, str, str]]] = {}
-        compared = []
-        for comparison in read_comparisons(pairs, report):
-            compared.append(comparison.page(self.cache, self.generator))
-            for url in {draft.url for draft in comparison.drafts}:
-                link = comparison.url, comparison.title, ""
-                self._compared.setdefault(url, []).append(link)
-        composed = exercises_page(config, drafts), bibliography_page(self.works, drafts)
-        for page in (*composed, *compared):
-            if page is not None and page[1].url not in taken:
-                self.pairs.append(page)
-        self.drafts = drafts = [draft for _, draft in self.pairs]
-        for parsed, draft in self.pairs:
-            report.update((*parsed.diagnostics, *draft.diagnostics))
-            if draft.own:
-                front_matter_faults(draft, parsed.source.lines, options.root, report)
-        self._named = {draft.name: draft for draft in drafts}
-        self._names = {draft.url: draft.name for draft in drafts}
-        self.targets = {name: t for parsed, _ in self.pairs for name, t in parsed.targets.items()}
-        self._urls = {draft.name: draft.url for draft in drafts if not draft.prose}
-        notebooks = (draft for draft in drafts if draft.name.startswith(f"{FOLDER}/"))
-        self._urls |= {f"{draft.name}.ipynb": draft.url for draft in notebooks}
-        self._aliases = read_aliases(options.docs / ALIASES, self._named, report)
-        listed = (config.groups, config.paths)
-        self._ranks = {p.name: n for n, of in enumerate(listed, 1) for g in of for p in g.pages}
-        paths, groups = self._groups(config.paths), self._groups(config.groups)
-        others = other_groups((*paths, *groups), drafts)
-        self.view = SiteView(
-            title=config.title,
-            summary=config.summary,
-            base_url=config.base_url,
-            repository_url=f"https://github.com/{config.repository}" if config.repository else "",
-            language=config.language,
-            catalogue=groups if paths else groups + others,
-            paths=paths,
-            other_pages=others if paths else (),
-            index=ALL if paths else f"{HOME}#pages" if self._readme else HOME,
-            without_assets=bool(options.missing_node),
-            accent=accent_rule(config.accent),
-            logo=config.logo and f"assets/logo{PurePath(config.logo).suffix}",
-        )
-        self._index = Index(self.targets)
-        self._neighbours = neighbours((*paths, *groups, *others))
-        self._related = relations(drafts, self.targets, config.relations)
+    def claim(self, url: str, source: SourceFile) -> bool:
+        """Whether an address is free for the page of a source."""
+        return self._addresses.claim(url, source)
 
-    def _groups(self, groups: Iterable[Group]) -> tuple[PageGroup, ...]:
-        """Groups or paths of `site.toml` with their pages."""
-        found = []
-        for group in groups:
-            drafts = filter(None, map(self.find, group.pages))
-            found.append(PageGroup(group.title, group.summary, tuple(map(page_link, drafts))))
-        return tuple(group for group in found if group.pages)
+    def gather(self, pages: Sequence[tuple[Language, Sequence[GeneratedPage]]]) -> None:
+        """Take the pages in each language, the site's own first, and relate all of them."""
+        self.editions: list[Edition] = []
+        for language, pairs in pages:
+            for parsed, draft in pairs:
+                self.report.update((*parsed.diagnostics, *draft.diagnostics))
+                if draft.own and not draft.translation:
+                    lines = parsed.source.lines
+                    front_matter_faults(draft, lines, self.options.root, self.report)
+            self.editions.append(Edition(self, pairs, language, *self.editions[:1]))
 
-    def find(self, name: PageName) -> Draft | None:
-        """The page that `site.toml` names; an unknown name is a fault."""
-        draft = self._named.get(name.name)
-        if draft is None:
-            hint = nearest(name.name, self._named, "name a module or a page of docs_src/pages")
-            message = f"there is no page `{name.name}`"
-            place = self.config.display, name.line, 0
-            self.report.add(Diagnostic(*place, "navigation", message, hint))
-        return draft
+    @property
+    def own(self) -> Edition:
+        """The pages in the site's own language."""
+        return self.editions[0]
 
-    def place(self, parsed: ParsedPage, draft: Draft) -> Place:
-        """The packages around a page, its neighbours and its relations."""
-        where = place(draft, parsed.source.path, self.options.root, self.config, self._urls)
-        beside = self._neighbours.get(draft.url, where.around)
-        related = self._related.get(draft.url, {})
-        found = self._exports(parsed)
-        compared = self._compared.get(draft.url, ())
-        return replace(where, around=beside, related=related, exports=found, compared=compared)
-
-    def _exports(self, parsed: ParsedPage) -> dict[str, str]:
-        """The names of a private module, each with the outermost public package that has it too."""
-        *packages, _ = accumulate(parsed.source.name.split("."), "{}.{}".format)
-        found: dict[str, str] = {}
-        if "._" not in parsed.source.name:
-            return found
-        for dotted, target in parsed.targets.items():
-            name = target.definition.qualname
-            for package in packages if name and "." not in name else ():
-                public = self._index.lookup(f"{package}.{name}")
-                if "._" not in package and public and public.definition.dotted == dotted:
-                    found.setdefault(name, package)
-        return found
-
-    def search_entry(self, page: SearchPage) -> tuple[SearchPage, int]:
-        """A page with its aliases for the search, and its rank."""
-        name = self._names[page.url]
-        if name in self._aliases:
-            page = counted(replace(page, names=(*page.names, *self._aliases[name])))
-        # A lesson comes before its notebook, which may have the same name.
-        rank = 0 if name.startswith(f"{FOLDER}/") else self._ranks.get(name, 0)
-        return page, rank
-
-    def figure_uses(self) -> Iterator[tuple[str, str, FigureUse]]:
-        """Every use of a figure: the path of the file, the source line, and the use."""
-        for parsed, draft in self.pairs:
-            for use in draft.figures():
-                yield draft.display, parsed.source.lines[use.line - 1], use
+    def siblings(self, original: str) -> Iterator[tuple[str, str, str]]:
+        """A page in each of its languages: the language, its name, and the address."""
+        for edition in self.editions:
+            if url := edition.address(original):
+                yield edition.view.language, edition.name, url

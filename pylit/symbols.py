@@ -19,6 +19,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 from markdown_it import MarkdownIt
@@ -250,6 +251,7 @@ def _tokens(text: str) -> Tokens:
 
 
 _WHAT_TO_NAME = "name what the code has"
+_NO_WORDS: Mapping[str, str] = MappingProxyType({})
 
 
 class NameLookup(NamedTuple):
@@ -344,11 +346,10 @@ class Variables:
         return frozenset(where for where in whole or parts if where)
 
 
-_TABLE = re.compile(r"\|\s*code\s*\|", re.IGNORECASE)
 _CELL = re.compile(r"\|((?:[^|\\]|\\.)*)(?=\|)")
 _FORMULA = re.compile(r"\$([^$]+)\$")
 #: Code in a cell, and a preposition or conjunction before it.
-_CODE = re.compile(r"[^`]*?(?:\b(of|and)\s+)?`([^`]*)`")
+_CODE = re.compile(r"[^`]*?(?:\b(of|and)\s+|(?<=\s)(的)\s+)?`([^`]*)`")
 _NAME = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*)(?:\[[^`]*\]|\([^`]*\))*")
 
 
@@ -381,16 +382,23 @@ class PageSymbols:
         return replace(note, formulas=tuple(found))
 
 
-def page_symbols(module: Module, resolver: Resolver, report: Report) -> PageSymbols:
-    """The symbols of a module's page. Own tables may only name what the code has."""
-    rows = list(symbol_rows(module))
+def page_symbols(
+    module: Module, resolver: Resolver, report: Report, words: Mapping[str, str] = _NO_WORDS
+) -> PageSymbols:
+    """The symbols of a module's page. Own tables may only name what the code has.
+
+    `words` are those of the language of its notes.
+    """
+    rows = list(symbol_rows(module, words))
     if not rows:
         return PageSymbols()
 
     def fault(code: str, message: str, hint: str, name: Name) -> None:
         if module.source.own:  # The tables of other packages were written for readers only.
-            place = module.source.display, name.line, name.column
-            report.add(Diagnostic(*place, code, message, hint, module.source.lines[name.line - 1]))
+            file = module.written
+            line = "".join(file.lines[name.line - 1 : name.line])
+            place = file.display, name.line, name.column
+            report.add(Diagnostic(*place, code, message, hint, line))
 
     variables = Variables(resolver)
     symbols: dict[tuple[Atom, ...], Symbol] = {}
@@ -426,22 +434,31 @@ def page_symbols(module: Module, resolver: Resolver, report: Report) -> PageSymb
     return PageSymbols(tuple(symbols.values()), code, table)
 
 
-def symbol_rows(module: Module) -> Iterator[tuple[list[str], list[Name]]]:
+def symbol_rows(
+    module: Module, words: Mapping[str, str] = _NO_WORDS
+) -> Iterator[tuple[list[str], list[Name]]]:
     """The rows of the tables in a module's notes: TeX of the symbols, and names."""
     for note in (note for section in module.sections for note in section.notes):
-        for row, names in table_rows(note):
+        for row, names in table_rows(note, words):
             if "symbol" in row:
                 written = row["symbol"].replace(r"\|", "|")
                 yield [tex.strip() for tex in _FORMULA.findall(written)], names
 
 
-def table_rows(note: Note) -> Iterator[tuple[dict[str, str], list[Name]]]:
+def table_rows(
+    note: Note, words: Mapping[str, str] = _NO_WORDS
+) -> Iterator[tuple[dict[str, str], list[Name]]]:
     """The rows of a note's tables with a column "Code": cells by their columns, and names."""
     lines = note.text.split("\n")
     parser = MarkdownIt("commonmark").enable("table")
-    for token in parser.parse(note.text) if _TABLE.search(note.text) else ():
+    known = {words.get(name, name).lower(): name.lower() for name in ("Code", "Symbol")}
+    begins = any(
+        re.search(rf"\|\s*{name}\s*\|", note.text, re.IGNORECASE) for name in ("code", *known)
+    )
+    for token in parser.parse(note.text) if begins else ():
         start, stop = token.map if token.type == "table_open" and token.map else (0, 0)
         columns = [cell[1].strip().lower() for cell in _CELL.finditer(lines[start])]
+        columns = [known.get(column, column) for column in columns]
         for line in range(start + 2, stop) if "code" in columns else ():
             row = dict(zip(columns, _CELL.finditer(lines[line]), strict=False))
             if "code" in row:
@@ -452,8 +469,11 @@ def table_rows(note: Note) -> Iterator[tuple[dict[str, str], list[Name]]]:
 def _names(cell: re.Match[str], line: int, indent: int) -> Iterator[Name]:
     waiting: list[Name] = []
     owned: list[Name] = []
+    owner = ""
     for match in _CODE.finditer(cell.string, *cell.span(1)):
-        word, text = match.groups()
+        word, text = match[1] or match[2], match[3]
+        if word == "的" and waiting:  # In Chinese the owner comes first.
+            owner, word = waiting.pop().text, ""
         if word and (waiting if word == "of" else owned and not waiting):
             owned, waiting = waiting or owned, []
             yield from (name._replace(within=text) for name in owned)
@@ -463,5 +483,5 @@ def _names(cell: re.Match[str], line: int, indent: int) -> Iterator[Name]:
             path = ".".join([*waiting[-1].path[:-1], text[1:]])
         if name := _NAME.fullmatch(path):
             parts = tuple(name[1].removeprefix("self.").split("."))
-            waiting.append(Name(parts, line, indent + match.start(2), text))
+            waiting.append(Name(parts, line, indent + match.start(3), text, owner))
     yield from waiting

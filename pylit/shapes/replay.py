@@ -24,6 +24,7 @@ import inspect
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -80,6 +81,30 @@ def read_replay(node: ast.FunctionDef, shown: str, report: Report) -> Replay | N
     return Replay(node.name, node.lineno, title.strip(), text.strip(), tuple(found))
 
 
+def replays_of(text: str) -> Iterator[Replay]:
+    """The replays that a file of traces declares, without what is faulty."""
+    with suppress(SyntaxError):
+        for node in ast.parse(text).body:
+            if not isinstance(node, ast.FunctionDef) or not node.name.startswith("replay"):
+                continue
+            if replay := read_replay(node, "", Report()):
+                yield replay
+
+
+def translated_script(script: str, texts: Mapping[str, str]) -> str:
+    """The script of a replay with its texts in another language, by what they are in its own."""
+    start, end = script.index("(") + 1, script.rindex(")")
+    data = json.loads(script[start:end])
+    written = {
+        shown: note
+        for text, translation in texts.items()
+        for shown, note in ((text, translation), (_html(text), _html(translation)))
+    }
+    for part, key in ((data, "title"), (data, "text"), *((stop, "note") for stop in data["stops"])):
+        part[key] = written.get(part[key], part[key])
+    return script[:start] + _json(data) + script[end:]
+
+
 def replay_script(
     replay: Replay,
     answer: Mapping[str, Any],
@@ -131,8 +156,7 @@ def replay_script(
         "steps": steps,
         "stops": [{"step": step, "note": note} for step, note in sorted(stops)],
     }
-    written = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    return f"pylitReplay({written});\n", problems
+    return f"pylitReplay({_json(data)});\n", problems
 
 
 def _contains(step: Mapping[str, Any], code: str, source: Sequence[str]) -> bool:
@@ -209,6 +233,10 @@ def _texts(name: str, size: int, texts: Mapping[str, Sequence[str]]) -> Iterator
     # One that is called by a letter belongs to another axis.
     fitting = (text for text, tokens in texts.items() if size == len(tokens))
     yield from (text for text in fitting if not name or len(text) > 1)
+
+
+def _json(data: Mapping[str, Any]) -> str:
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
 
 
 def _html(text: str) -> str:

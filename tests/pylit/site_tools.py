@@ -88,6 +88,14 @@ def make_site(root: Path, files: dict[str, str] | None = None) -> Path:
     return root
 
 
+def edit(root: Path, name: str, old: str, new: str) -> None:
+    """Replace a text of a file, which has it."""
+    path = root / name
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
 def cache(root: Path) -> Path:
     """A cache that is new but for fonts and formulas, which all tests share."""
     folder = root / ".cache"

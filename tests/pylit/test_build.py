@@ -7,7 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from site_tools import SITE, build, faults, make_site, options, pages, pages_cache, succeed, tree
+from site_tools import (
+    SITE,
+    build,
+    edit,
+    faults,
+    make_site,
+    options,
+    pages,
+    pages_cache,
+    succeed,
+    tree,
+)
 
 from pylit.build import Builder
 from pylit.files import Page
@@ -16,13 +27,6 @@ from pylit.options import THEME
 from pylit.parallel import draft_pages
 from pylit.site import Site
 from pylit.write import MANIFEST
-
-
-def edit(root: Path, name: str, old: str, new: str) -> None:
-    path = root / name
-    text = path.read_text(encoding="utf-8")
-    assert old in text
-    path.write_text(text.replace(old, new), encoding="utf-8")
 
 
 def test_a_site_has_a_page_for_every_source_and_the_files_around_them(tmp_path: Path) -> None:

@@ -50,9 +50,10 @@ def test_terms_have_forms_and_pages_that_explain_them(tmp_path: Path) -> None:
             ("hidden state", "hidden states"),
             "pkg/one.py",
             7,
+            "hidden-state",
         ),
-        Term("key", (), "", 10),
-        Term("state", ("state",), "", 13),
+        Term("key", (), "", 10, "key"),
+        Term("state", ("state",), "", 13, "state"),
     )
     assert terms[0].anchor == "hidden-state"
     # Lines stay where they are, or faults would be told at others.
@@ -61,9 +62,9 @@ def test_terms_have_forms_and_pages_that_explain_them(tmp_path: Path) -> None:
 
 def shown(text: str, page: str = "pkg/x.py", own: bool = True) -> NoteHtml:
     terms = (
-        Term("hidden state", ("hidden state", "hidden states"), "pkg/one.py", 1),
-        Term("state", ("state",), "", 2),
-        Term("C++", ("C++",), "", 3),
+        Term("hidden state", ("hidden state", "hidden states"), "pkg/one.py", 1, "hidden-state"),
+        Term("state", ("state",), "", 2, "state"),
+        Term("C++", ("C++",), "", 3, "c"),
     )
     return render(text, own=own, terms=Terms(term_targets(terms)[SIGN], page, "g.html"))
 

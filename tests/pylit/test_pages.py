@@ -149,10 +149,10 @@ def test_headings_leave_the_ids_of_the_templates_alone() -> None:
 def test_a_page_knows_its_place() -> None:
     module = parse("x = 1\n", "pkg.sub.mod")
     draft, urls = draft_of(module), {"pkg": "pkg/index.html", "pkg.sub.mod": "…"}
-    where = place(draft, module.source.path, Path("/root"), CONFIG, urls)
+    where = place(draft, (module.source.path,) * 2, Path("/root"), CONFIG, urls)
     assert where.crumbs == (("pkg", "pkg/index.html"), ("sub", ""), ("mod", ""))
     assert where.source_url == "https://github.com/me/repo/blob/main/src/pkg/sub/mod.py"
-    outside = place(draft, module.source.path, Path("/elsewhere"), CONFIG, urls)
+    outside = place(draft, (module.source.path,) * 2, Path("/elsewhere"), CONFIG, urls)
     assert outside.source_url == ""
 
 

@@ -1,0 +1,110 @@
+"""``pylit translate zh``: the files of a language, written for the first time or refreshed."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pylit.config import SiteConfig
+from pylit.diagnostics import Report, counted, nearest
+from pylit.languages import WORDS, Language, file_of, read_language, with_replays
+from pylit.model import Module
+from pylit.options import Options
+from pylit.site import Site
+from pylit.translations import Block, missing, read_blocks, refreshed
+from pylit.words import drawn, refreshed_words, spoken
+
+_OPENING = (
+    "<!-- {language}: {page}. A block for each passage; write the translation below the English, "
+    "and leave the rest to `pylit translate {language}`. -->"
+)
+_WORDS = "# What is not in a note: titles of lists, words of drawings and of panels.\n\n"
+
+
+class TranslationError(Exception):
+    """A language that cannot be written: the reason and a way out."""
+
+
+def translate(
+    site: Site, modules: Sequence[Module], code: str, names: Sequence[str]
+) -> Iterator[str]:
+    """Write or refresh the files of a language, and say of each what is left to translate.
+
+    Args:
+        site: The site.
+        modules: All its pages.
+        code: The language.
+        names: Pages to begin with, ``package.module`` or ``notation``. Without any, the files that
+            are there are refreshed; if there are none, those of the listed pages are begun.
+    """
+    language, docs = _language(site, code), site.options.docs
+    known = {module.source.name: module for module in modules}
+    if unknown := [name for name in names if name not in known]:
+        hint = nearest(unknown[0], known, "name a module, or a page of docs_src/pages")
+        raise TranslationError(f"there is no page {', '.join(unknown)}; {hint}")
+    begun = [m.source.name for m in modules if (language.folder / file_of(m.source)).is_file()]
+    listed = [p.name for group in (*site.config.paths, *site.config.groups) for p in group.pages]
+    written = [block for path in sorted(language.folder.rglob("*.md")) for block in _blocks(path)]
+    elsewhere = {block.hash: block.text for block in written if block.text}
+    for name in dict.fromkeys([*begun, *(names or (() if begun else ["index", *listed]))]):
+        if name in known:
+            module = with_replays(known[name], docs)
+            path = language.folder / file_of(module.source)
+            old = path.read_text(encoding="utf-8") if path.is_file() else ""
+            opening = _OPENING.format(language=code, page=module.source.display)
+            text = refreshed(module, old, opening, elsewhere)
+            if text != old:
+                _write(path, text)
+            yield _left(path, module, text, docs)
+    path = language.folder / WORDS
+    old = path.read_text(encoding="utf-8") if path.is_file() else _WORDS
+    text = refreshed_words(old, _needed(site.config, site.options), language.words)
+    if text != old:
+        _write(path, text)
+    left = text.count(' = ""\n')
+    yield f"{path.relative_to(docs.parent)}: {counted(left, 'word')} to translate"
+
+
+def list_missing(site: Site, modules: Sequence[Module], code: str) -> Iterator[str]:
+    """Every passage that a page shows in English, with its place in the file of translations."""
+    language, docs = _language(site, code), site.options.docs
+    for module in (with_replays(module, docs) for module in modules):
+        path = language.folder / file_of(module.source)
+        if path.is_file():
+            shown = path.relative_to(docs.parent)
+            for passage, line, old in missing(module, path.read_text(encoding="utf-8")):
+                why = "the English has changed" if old else "not translated"
+                yield f"{shown}:{line or 1}: {passage.place}: {why}"
+
+
+def _language(site: Site, code: str) -> Language:
+    return read_language(code, site.options.docs, site.options.theme, Report())
+
+
+def _blocks(path: Path) -> list[Block]:
+    return read_blocks(path.read_text(encoding="utf-8"))
+
+
+def _left(path: Path, module: Module, text: str, docs: Path) -> str:
+    left = [old for *_, old in missing(module, text)]
+    changed = f", of which {sum(left)} changed in English" if any(left) else ""
+    total = text.count("\n# ")
+    return f"{path.relative_to(docs.parent)}: {len(left)} of {total} passages to translate{changed}"
+
+
+def _needed(config: SiteConfig, options: Options) -> Iterator[str]:
+    """All words that are in no note."""
+    lists = (*config.paths, *config.groups)
+    yield from (config.title, config.summary)
+    yield from (text for one in lists for text in (one.title, one.summary) if text)
+    yield from (words for r in config.relations for words in (r.on_function, r.on_argument))
+    for card in sorted((options.docs / "cards").rglob("*.html")):
+        yield from drawn(card.read_text(encoding="utf-8"))
+    theme, docs = options.theme, options.docs
+    scripts = [*sorted(theme.rglob("*.html")), *sorted(theme.rglob("js/**/*.js"))]
+    yield from spoken(
+        [*scripts, *sorted(docs.glob("live/*.js")), *sorted(docs.glob("figures/*.js"))]
+    )
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8", newline="\n")

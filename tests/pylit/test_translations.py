@@ -1,0 +1,403 @@
+"""Pages in another language: files of translations, what pages show of them, and their faults."""
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+from site_tools import FILES, build, edit, make_site, pages, succeed, tree
+
+from pylit.cli import main
+from pylit.diagnostics import Report
+from pylit.glossary import Term
+from pylit.model import Module, Note, Section, SourceFile, Span
+from pylit.parse import text_module
+from pylit.shapes.replay import translated_script
+from pylit.translations import TranslatedTerms, missing, passages, read_blocks, refreshed
+from pylit.words import Words
+
+ONE = "docs_src/locale/zh/pkg/one.md"
+WORDS = "docs_src/locale/zh/words.toml"
+
+
+def begin(root: Path, *names: str, files: dict[str, str] | None = None) -> Path:
+    """A site with files of translations that nobody has filled in."""
+    make_site(root, files)
+    assert translate(root, *names) == 0
+    return root
+
+
+def translate(root: Path, *names: str) -> int:
+    return main(["translate", "zh", *names], root)
+
+
+def fill(root: Path, file: str, texts: dict[str, str]) -> None:
+    """Write translations by their places."""
+    path = root / file
+    text = path.read_text(encoding="utf-8")
+    for place, translation in texts.items():
+        head = re.escape(place)
+        text, count = re.subn(
+            rf"(?m)(^# {head} · .*\n\n(?:>.*\n)+)", lambda m, t=translation: f"{m[1]}\n{t}\n", text
+        )
+        assert count == 1, place
+    path.write_text(text, encoding="utf-8")
+
+
+TEXTS = {
+    "title": "第一",
+    "summary": "一号。",
+    "page, 1": "它有 $a + b$ 和 `One.say`。",
+    "One, 1": "## 一是什么\n\n不止\n没有。",
+    "One.say, 1": "正文的注释，有 $c$。",
+}
+
+
+def chinese(root: Path, *others: str, files: dict[str, str] | None = None) -> Path:
+    """A site whose page `pkg.one` is translated."""
+    begin(root, "pkg.one", *others, files=files)
+    fill(root, ONE, TEXTS)
+    return root
+
+
+def read(root: Path, page: str) -> str:
+    return (root / "site" / page).read_text(encoding="utf-8")
+
+
+def test_a_file_has_a_block_for_each_passage_with_its_english(tmp_path: Path) -> None:
+    begin(tmp_path, "pkg.one")
+    blocks = read_blocks((tmp_path / ONE).read_text())
+    assert [block.place for block in blocks] == [*TEXTS]
+    assert blocks[3].english == "## What is one\n\nMore than none."
+    assert not any(block.text for block in blocks)
+    # What is there already is left as it is.
+    before = tree(tmp_path / "docs_src")
+    assert translate(tmp_path) == 0
+    assert tree(tmp_path / "docs_src") == before
+
+
+def test_a_page_has_its_translation_with_the_same_code_and_anchors(tmp_path: Path) -> None:
+    succeed(chinese(tmp_path))
+    page, english = read(tmp_path, "zh/pkg/one.html"), read(tmp_path, "pkg/one.html")
+    assert "<h1>第一</h1>" in page and "一号。" in page and "不止没有。" in page
+    for anchor in ("One", "One.say", "what-is-one"):
+        assert f'id="{anchor}"' in page and f'id="{anchor}"' in english
+    assert "More than none" not in page and "<mjx-container" in page
+    code = re.compile(r'<div class="c".*?</div>', re.DOTALL)
+    plain = [re.sub(r'href="[^"]*"', "", "".join(code.findall(text))) for text in (page, english)]
+    assert plain[0] == plain[1]
+
+
+def test_pages_of_both_languages_lead_to_each_other(tmp_path: Path) -> None:
+    succeed(chinese(tmp_path))
+    page, english = read(tmp_path, "zh/pkg/one.html"), read(tmp_path, "pkg/one.html")
+    assert 'href="../../pkg/one.html" lang="en" hreflang="en"' in page
+    assert re.search(r'href="../zh/pkg/one.html" lang="zh[^"]*" hreflang="zh', english)
+    for text in (page, english):
+        found = dict(re.findall(r'rel="alternate" hreflang="([^"]*)" href="([^"]*)"', text))
+        assert found.pop("x-default") == found["en"] == "https://example.org/small/pkg/one.html"
+        assert [*found.values()][1] == "https://example.org/small/zh/pkg/one.html"
+    assert '<link rel="canonical" href="https://example.org/small/zh/pkg/one.html">' in page
+    # A page without a translation has no such link.
+    assert "hreflang" not in read(tmp_path, "pkg/two.html")
+    assert "zh/pkg/two.html" not in pages(tmp_path / "site")
+    assert "small/zh/pkg/one.html" in read(tmp_path, "sitemap.xml")
+
+
+def test_links_stay_in_the_language_where_there_is_a_page(tmp_path: Path) -> None:
+    chinese(tmp_path, "notes")
+    fill(
+        tmp_path,
+        "docs_src/locale/zh/pages/notes.md",
+        {"page, 1": "# 关于 $x^2$\n\n讲 `One` 和[二](../../pkg/two.py)。"},
+    )
+    succeed(tmp_path)
+    page = read(tmp_path, "zh/notes.html")
+    assert 'href="pkg/one.html#One"' in page and 'href="../pkg/two.html"' in page
+    home = read(tmp_path, "zh/index.html")
+    assert 'href="pkg/one.html"' in home and 'href="../pkg/two.html"' in home
+    assert "第一" in home and "第一" in read(tmp_path, "zh/all.html")
+
+
+def test_a_note_whose_english_has_changed_is_shown_in_english(tmp_path: Path) -> None:
+    chinese(tmp_path)
+    edit(tmp_path, "pkg/one.py", "More than none.", "More than nothing.")
+    succeed(tmp_path)
+    page = read(tmp_path, "zh/pkg/one.html")
+    assert '<div class="original" lang="en">' in page and "More than nothing." in page
+    assert "不止没有" not in page and "5 段中有 1 段" in page
+    assert translate(tmp_path) == 0
+    text = (tmp_path / ONE).read_text()
+    assert re.search(
+        r"# One, 1 · [0-9a-f]{8} → [0-9a-f]{8}\n\n> ## What is one\n>\n> More than noth", text
+    )
+    assert "不止\n没有。" in text
+    # A refreshed file says the same; one whose translation was mended is shown again.
+    succeed(tmp_path)
+    assert "5 段中有 1 段" in read(tmp_path, "zh/pkg/one.html")
+    (tmp_path / ONE).write_text(re.sub(r"[0-9a-f]{8} → ", "", text))
+    succeed(tmp_path)
+    page = read(tmp_path, "zh/pkg/one.html")
+    assert "不止没有" in page and "5 段" not in page
+
+
+def test_a_note_that_moves_keeps_its_translation(tmp_path: Path) -> None:
+    chinese(tmp_path)
+    edit(
+        tmp_path,
+        "pkg/one.py",
+        "        # A note on",
+        "        # New.\n        x = 1\n        # A note on",
+    )
+    succeed(tmp_path)
+    assert "正文的注释" in read(tmp_path, "zh/pkg/one.html")
+    translate(tmp_path)
+    blocks = {block.place: block for block in read_blocks((tmp_path / ONE).read_text())}
+    assert blocks["One.say, 2"].text == TEXTS["One.say, 1"] and not blocks["One.say, 1"].text
+
+
+def test_what_is_no_longer_in_english_is_kept_at_the_end(tmp_path: Path) -> None:
+    chinese(tmp_path)
+    edit(tmp_path, "pkg/one.py", "        # A note on the body, with $c$.\n", "")
+    for _ in range(2):
+        translate(tmp_path)
+        text = (tmp_path / ONE).read_text()
+        assert text.endswith(
+            f"# no longer in English: One.say, 1 · {read_blocks(text)[-1].hash}\n\n"
+            f"> A note on the body, with $c$.\n\n{TEXTS['One.say, 1']}\n"
+        )
+    succeed(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("place", "text", "message"),
+    [
+        ("page, 1", "它有 `One.say`。", "lacks the formula `a+b`"),
+        ("page, 1", "它有 $a + b$。", "lacks the code `One.say`"),
+        ("page, 1", "$a + b$、`One.say` 和 `One`。", "has the code `One`"),
+        ("One, 1", "不止没有。", "lacks the heading `h2`"),
+        ("page, 1", "它**有。**的 $a + b$ 和 `One.say`。", "has signs that mark nothing `**`"),
+    ],
+)
+def test_a_translation_has_the_formulas_and_links_of_its_note(
+    tmp_path: Path, place: str, text: str, message: str
+) -> None:
+    begin(tmp_path, "pkg.one")
+    fill(tmp_path, ONE, TEXTS | {place: text})
+    (fault,) = build(tmp_path).report
+    line = (tmp_path / ONE).read_text().split("\n").index(text.split("\n")[0]) + 1
+    assert (fault.path, fault.line, fault.code) == (ONE, line, "translation")
+    assert fault.message.startswith(message)
+
+
+def test_faults_of_a_translation_are_told_where_it_is_written(tmp_path: Path) -> None:
+    begin(tmp_path, "pkg.one")
+    fill(tmp_path, ONE, TEXTS | {"page, 1": "一行。\n\n它有 $a + b$ 和 `One.say`[^1]。"})
+    faults = [(d.path, d.line, d.code) for d in build(tmp_path).report]
+    line = (tmp_path / ONE).read_text().split("\n").index("一行。") + 3
+    assert faults == [(ONE, line, "anchor-broken")]
+
+
+GLOSSARY = "state | state, states\n: What it hands on.\n\nkey |\n: See [one](../pkg/one.py).\n"
+
+
+def test_terms_are_those_of_the_glossary(tmp_path: Path) -> None:
+    files = {
+        "docs_src/glossary.md": GLOSSARY,
+        "docs_src/pages/notes.md": "# Notes\n\nA state, and a key of [two](../../pkg/two.py).\n",
+    }
+    begin(tmp_path, "glossary", "notes", files=files)
+    fill(
+        tmp_path,
+        "docs_src/locale/zh/glossary.md",
+        {
+            "state": "状态 | 状态, 态\n: 交给下一步的东西。",
+            "key": "键 |\n: 见[一](../pkg/one.py)。",
+        },
+    )
+    notes = "docs_src/locale/zh/pages/notes.md"
+    fill(tmp_path, notes, {"page, 1": "# 笔记\n\n[二](../../pkg/two.py)的情形和钥匙。"})
+    (fault,) = build(tmp_path).report
+    assert "“state” in other words than the glossary, “状态”" in fault.message
+    (tmp_path / notes).write_text((tmp_path / notes).read_text().replace("情形", "状态"))
+    succeed(tmp_path)
+    assert '<a class="x g" href="glossary.html#state" data-x>状态</a>' in read(
+        tmp_path, "zh/notes.html"
+    )
+    assert 'id="state"' in read(tmp_path, "zh/glossary.html")
+    assert "交给下一步" in (tmp_path / "site/assets/previews/zh/glossary.js").read_text()
+
+
+def test_terms_are_found_as_whole_words() -> None:
+    terms = [Term("gate", ("gate", "gates"), "", 1, "gate")]
+    known = TranslatedTerms(terms, [Term("门", ("门控",), "", 1, "gate")])
+    unused = [*known.unused("Gates and a gate.", "路。")]
+    assert unused == [("Gates", "门控"), ("gate", "门控")]
+    assert not [*known.unused("Gates and a gate.", "遗忘门。")]
+    assert not [*known.unused("A gateway.", "路。")]
+    assert not [*known.unused("A gate.", "一个 gate。")]
+
+
+def test_the_interface_has_words_of_the_language(tmp_path: Path) -> None:
+    chinese(tmp_path, files={WORDS: '"The path" = "路线"\n"Copy" = "复制"\n'})
+    succeed(tmp_path)
+    page = read(tmp_path, "zh/pkg/one.html")
+    assert "路线" in page and "搜索" in page and ">English</a>" in page
+    assert '"Copy": "复制"' in page or "\\u590d\\u5236" in page
+    assert "搜索" not in read(tmp_path, "pkg/one.html")
+    # Words that are needed and have none are listed.
+    assert '\n"All" = ""\n' in (tmp_path / WORDS).read_text()
+    assert '"Search" = ""' not in (tmp_path / WORDS).read_text()
+
+
+def test_words_have_the_places_of_the_english(tmp_path: Path) -> None:
+    chinese(tmp_path)
+    (tmp_path / WORDS).write_text('"{0} minutes" = "几分钟"\n')
+    (fault,) = build(tmp_path).report
+    assert (fault.path, fault.code) == (WORDS, "translation") and "几分钟" in fault.message
+    (tmp_path / WORDS).write_text("no = words = here")
+    assert [fault.path for fault in build(tmp_path).report] == [WORDS]
+
+
+def test_the_search_of_a_language_finds_its_pages_and_what_it_lacks(tmp_path: Path) -> None:
+    succeed(chinese(tmp_path))
+    texts = (tmp_path / "site/assets/zh/search/texts-0.js").read_text()
+    assert (
+        '"zh/pkg/one.html"' in texts and '"pkg/two.html"' in texts and '"pkg/one.html"' not in texts
+    )
+    assert "zh/pkg" not in (tmp_path / "site/assets/search/texts-0.js").read_text()
+    assert "不止" in (tmp_path / "site/assets/zh/search/terms-0.js").read_text()
+
+
+def test_an_edit_to_a_translation_makes_its_page_alone(tmp_path: Path) -> None:
+    succeed(chinese(tmp_path))
+    edit(tmp_path, ONE, "正文的注释", "正文里的注释")
+    outcome = succeed(tmp_path)
+    assert (outcome.drafted, outcome.rendered) == (1, 1)
+    assert "正文里的注释" in read(tmp_path, "zh/pkg/one.html")
+    assert (succeed(tmp_path).drafted, succeed(tmp_path).rendered) == (0, 0)
+
+
+def test_a_table_of_symbols_may_be_translated(tmp_path: Path) -> None:
+    source = (
+        '"""\n# T\n\n| Symbol | Code |\n|:--|:--|\n| $x$ | `x` of `f` |\n"""\n\n\ndef f(x):\n'
+        '    """It takes $x$."""\n    return x\n'
+    )
+    begin(
+        tmp_path,
+        "pkg.one",
+        files={
+            "pkg/one.py": source,
+            WORDS: '"Code" = "代码"\n"Symbol" = "符号"\n',
+            "docs_src/pages/index.md": "",
+            "docs_src/pages/notes.md": "x\n",
+            "pkg/two.py": '"""Two."""\n',
+        },
+    )
+    table = "# 题\n\n| 符号 | 代码 |\n|:--|:--|\n| $x$ | `f` 的 `x` |"
+    fill(tmp_path, ONE, {"page, 1": table, "f, 1": "它取 $x$。"})
+    succeed(tmp_path)
+    page = read(tmp_path, "zh/pkg/one.html")
+    assert page.count('class="y1"') == read(tmp_path, "pkg/one.html").count('class="y1"') > 1
+
+
+def test_commands_say_what_is_left_and_what_is_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chinese(tmp_path)
+    capsys.readouterr()
+    edit(tmp_path, "pkg/one.py", "More than none.", "More.")
+    assert main(["translate", "zh", "--missing"], tmp_path) == 0
+    line = (tmp_path / ONE).read_text().split("\n").index("> ## What is one") - 1
+    assert capsys.readouterr().out == f"{ONE}:{line}: One, 1: the English has changed\n"
+    assert translate(tmp_path, "pkg.oen") == 2
+    assert "there is no page pkg.oen; did you mean `pkg.one`?" in capsys.readouterr().err
+    assert main(["translate", "../zh"], tmp_path) == 2
+    assert "is no language" in capsys.readouterr().err
+    (tmp_path / "empty").mkdir()
+    assert main(["translate", "zh"], tmp_path / "empty") == 2
+    assert "there is no docs_src/site.toml" in capsys.readouterr().err
+
+
+def test_a_replay_has_its_texts_in_the_language() -> None:
+    script = (
+        'pylitReplay({"title":"A *run*","text":"<p>Two <em>words</em></p>","x":1,'
+        '"stops":[{"step":3,"note":"<p>Now</p>"},{"step":4,"note":"<p>Then</p>"}]});\n'
+    )
+    texts = {"A *run*": "一次运行", "Two *words*": "*两*词", "Now": "现在"}
+    assert translated_script(script, texts) == (
+        'pylitReplay({"title":"一次运行","text":"<p><em>两</em>词</p>","x":1,'
+        '"stops":[{"step":3,"note":"<p>现在</p>"},{"step":4,"note":"<p>Then</p>"}]});\n'
+    )
+
+
+def test_drawings_have_their_words_in_the_language() -> None:
+    words = Words({"query": "查询", "a picture": "一幅图", "unused": ""})
+    drawn = '<svg aria-label="a picture"><text x="1"> query </text><text>key</text></svg>'
+    assert words.drawing(drawn) == (
+        '<svg aria-label="一幅图"><text x="1"> 查询 </text><text>key</text></svg>'
+    )
+    assert Words().drawing(drawn) == drawn and words("unused") == "unused"
+
+
+def _module(texts: list[str]) -> Module:
+    source = SourceFile(Path("m.md"), "m", "m.md", False, True, "\n\n".join(texts), "")
+    notes = [Note("comment", Span(i, i), text, i, 0) for i, text in enumerate(texts, 1)]
+    module = text_module(source, {}, "", 1)
+    return Module(source, {}, module.definitions, tuple(Section((note,), None) for note in notes))
+
+
+def test_no_edit_loses_a_translation() -> None:
+    """Notes are moved, edited, added and removed at random; the file is refreshed after each."""
+    chance = random.Random(4)
+    for _ in range(30):
+        texts = [f"Note {n}.\n\n> quoted\n\n```\n# code · {n:08x}x\n```" for n in range(8)]
+        file = refreshed(_module(texts), "", "<!-- x -->")
+        for number, passage in enumerate(passages(_module(texts))):
+            block = next(b for b in read_blocks(file) if b.hash == passage.hash)
+            file = file.replace(
+                f"# {block.place} · {block.hash}\n\n"
+                + "\n".join(f"> {line}".rstrip() for line in block.english.split("\n"))
+                + "\n",
+                f"# {block.place} · {block.hash}\n\n"
+                + "\n".join(f"> {line}".rstrip() for line in block.english.split("\n"))
+                + f"\n\n> 引\n\n译文 {number}\n",
+            )
+        assert not [*missing(_module(texts), file)]
+        for _ in range(6):
+            change = chance.choice(("move", "edit", "add", "remove"))
+            at = chance.randrange(len(texts))
+            if change == "move":
+                texts.insert(chance.randrange(len(texts)), texts.pop(at))
+            elif change == "edit":
+                texts[at] += " Edited."
+            elif change == "add":
+                texts.insert(at, f"New {chance.random()}.")
+            elif len(texts) > 2:
+                texts.pop(at)
+            file = refreshed(_module(texts), file, "never")
+            assert refreshed(_module(texts), file, "never") == file
+            kept = {block.text for block in read_blocks(file) if block.text}
+            assert kept == {f"> 引\n\n译文 {number}" for number in range(8)}
+            shown = [p.hash for p in passages(_module(texts))]
+            assert [b.text for b in read_blocks(file) if b.hash in shown] or "Edited" in str(texts)
+
+
+def test_a_site_without_languages_has_no_trace_of_them(tmp_path: Path) -> None:
+    succeed(make_site(tmp_path))
+    assert not any("hreflang" in read(tmp_path, page) for page in pages(tmp_path / "site"))
+    assert not any(name.startswith(("zh", "assets/zh")) for name in tree(tmp_path / "site"))
+    assert FILES and not Report()
+
+
+def test_a_note_that_moves_to_another_page_is_translated_there(tmp_path: Path) -> None:
+    chinese(tmp_path)
+    edit(
+        tmp_path,
+        "pkg/two.py",
+        '"""Twice one."""',
+        '"""\n    ## What is one\n\n    More than none.\n    """',
+    )
+    assert translate(tmp_path, "pkg.two") == 0
+    blocks = read_blocks((tmp_path / "docs_src/locale/zh/pkg/two.md").read_text())
+    assert [block.text for block in blocks] == ["", TEXTS["One, 1"]]
