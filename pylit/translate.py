@@ -10,7 +10,7 @@ from pylit.model import Module
 from pylit.options import Options
 from pylit.site import Site
 from pylit.translations import Block, missing, read_blocks, refreshed
-from pylit.words import drawn, refreshed_words, spoken
+from pylit.words import OF_PAGES, drawn, refreshed_words, spoken
 
 _OPENING = (
     "<!-- {language}: {page}. A block for each passage; write the translation below the English, "
@@ -98,6 +98,7 @@ def _needed(config: SiteConfig, options: Options) -> Iterator[str]:
     yield from (words for r in config.relations for words in (r.on_function, r.on_argument))
     for card in sorted((options.docs / "cards").rglob("*.html")):
         yield from drawn(card.read_text(encoding="utf-8"))
+    yield from OF_PAGES
     theme, docs = options.theme, options.docs
     scripts = [*sorted(theme.rglob("*.html")), *sorted(theme.rglob("js/**/*.js"))]
     yield from spoken(

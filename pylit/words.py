@@ -56,6 +56,23 @@ class Words(Mapping[str, str]):
 
 
 NO_WORDS = Words()
+#: What pages say beside their templates and scripts; last, the name and the code of the language.
+OF_PAGES = """
+Exercises
+Answer
+Hint
+Page
+{0} to exercise {1} of {2}
+Other pages
+Code
+Symbol
+All exercises of these pages, in reading order. An answer stands on the page of its question, and \
+“above” and “this page” mean that page.
+Every page of this site, by subject.
+The rest of the code, by folder.
+English
+en
+""".strip().split("\n")
 
 
 def read_words(path: Path, shown: str, report: Report) -> dict[str, str]:
