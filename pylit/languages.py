@@ -65,7 +65,8 @@ def read_language(code: str, docs: Path, theme: Path, report: Report) -> Languag
     """A language of a site, with the words of the theme and its own."""
     folder, shown = docs / FOLDER / code, f"docs_src/{FOLDER}/{code}"
     words = read_words(theme / FOLDER / f"{code}.toml", f"theme/{FOLDER}/{code}.toml", report)
-    words |= read_words(folder / WORDS, f"{shown}/{WORDS}", report)
+    own = read_words(folder / WORDS, f"{shown}/{WORDS}", report)
+    words |= {english: word for english, word in own.items() if word}
     return Language(code, folder, shown, Words(words))
 
 
