@@ -35,17 +35,16 @@ FORMS = ("chunks", "table", "loop")
 
 @dataclass(frozen=True)
 class Mixer:
-    """A module, its class with some arguments, and how the functions of its forms begin."""
+    """A module, its class, and how the functions of its forms begin."""
 
     module: str
     cls: str
     prefix: str
-    options: tuple[tuple[str, Any], ...] = ()
 
     def make(self) -> nn.Module:
         """With new parameters."""
         module = import_module(f"labml_nn.recurrent.{self.module}")
-        made: nn.Module = getattr(module, self.cls)(WIDTH, HEADS, **dict(self.options))
+        made: nn.Module = getattr(module, self.cls)(WIDTH, HEADS)
         return made
 
     def forms(self) -> dict[str, Callable[[], AbstractContextManager[Any]]]:
@@ -64,7 +63,7 @@ class Mixer:
 MIXERS = {
     "linear attention": Mixer("linear_attention", "LinearAttention", "linear_attention"),
     "DeltaNet": Mixer("delta_net", "DeltaNet", "delta_rule"),
-    "Gated DeltaNet": Mixer("delta_net", "DeltaNet", "delta_rule", (("gated", True),)),
+    "Gated DeltaNet": Mixer("gated_delta_net", "GatedDeltaNet", "gated_delta_rule"),
     "Mamba-2": Mixer("mamba2", "Mamba2", "ssd"),
 }
 

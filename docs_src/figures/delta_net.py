@@ -1,4 +1,4 @@
-"""A layer of Gated DeltaNet, and how well a memory of a fixed size recalls pairs."""
+"""Layers of DeltaNet, and how well a memory of a fixed size recalls pairs."""
 
 import torch
 from torch.nn import functional as F
@@ -23,13 +23,24 @@ NAMES = {
 
 def layer():
     """From the input at the bottom to the output at the top; the memory lies across."""
-    columns = {"q": 30, "k": 86, "v": 142, "β α": 198, "gate": 250}
+    return _layer(gated=False)
+
+
+def gated_layer():
+    """The same with a memory that fades, and a gate."""
+    return _layer(gated=True)
+
+
+def _layer(gated):
+    last = {"β α": 198, "gate": 250} if gated else {"β": 198}
+    columns = {"q": 30, "k": 86, "v": 142, **last}
     rail, bottom, convolved, unit, memory, norm, top = 268, 230, 194, 158, 92, 54, 8
-    inside, forward = "#DeltaNet", "#DeltaNet.forward"
+    inside, loop = f"#{'Gated' * gated}DeltaNet", f"#{'gated_' * gated}delta_rule_loop"
+    forward = f"{inside}.forward"
     parts = [
         text(WIDTH / 2, 294, "x", "middle"),
         line(WIDTH / 2, 282, WIDTH / 2, rail, "l t4"),
-        line(columns["q"], rail, columns["gate"], rail, "l t4"),
+        line(columns["q"], rail, max(columns.values()), rail, "l t4"),
     ]
     for name, x in columns.items():
         parts += [
@@ -40,7 +51,7 @@ def layer():
         if name in "qkv":
             parts += [
                 arrow(x, bottom, x, convolved + 23, "l t0"),
-                box(x, convolved, 44, 22, "conv", 4, "linear_attention.html#ShortConvolution"),
+                box(x, convolved, 44, 22, "conv", 4, "#ShortConvolution"),
             ]
     for name in "qk":
         x = columns[name]
@@ -49,31 +60,41 @@ def layer():
             box(x, unit, 44, 22, "L2", 0, forward),
             arrow(x, unit, x, memory + 37, "l t0"),
         ]
-    middle = (columns["q"] + columns["β α"]) / 2
+    middle = (columns["q"] + 198) / 2
     parts += [
         arrow(columns["v"], convolved, columns["v"], memory + 37, "l t0"),
-        arrow(columns["β α"], bottom, columns["β α"], memory + 37, "l t0"),
-        box(middle, memory, 212, 36, "fade, read, correct the memory", 2, "#delta_rule_loop"),
+        arrow(198, bottom, 198, memory + 37, "l t0"),
+        box(middle, memory, 212, 36, "fade, " * gated + "read, correct the memory", 2, loop),
         arrow(middle, memory, middle, norm + 23, "l t0"),
         box(middle, norm, 60, 22, "norm", 0, forward),
+    ]
+    end = columns["v"] if gated else middle
+    if gated:
         # What the heads found passes the gate.
-        line(middle, norm, middle, 40, "l t0"),
-        arrow(middle, 40, columns["gate"] - 11, 40, "l t0"),
-        arrow(columns["gate"], bottom, columns["gate"], 51, "l t0"),
-        element("circle", "l t0", cx=columns["gate"], cy=40, r=10),
-        text(columns["gate"], 44, "×", "middle"),
-        line(columns["gate"], 30, columns["gate"], top + 11, "l t0"),
-        arrow(columns["gate"], top + 11, columns["v"] + 25, top + 11, "l t0"),
-        box(columns["v"], top, 50, 22, "linear", 0, inside),
-        arrow(columns["v"] - 25, top + 11, 60, top + 11, "l t0"),
+        gate = columns["gate"]
+        parts += [
+            line(middle, norm, middle, 40, "l t0"),
+            arrow(middle, 40, gate - 11, 40, "l t0"),
+            arrow(gate, bottom, gate, 51, "l t0"),
+            element("circle", "l t0", cx=gate, cy=40, r=10),
+            text(gate, 44, "×", "middle"),
+            line(gate, 30, gate, top + 11, "l t0"),
+            arrow(gate, top + 11, end + 25, top + 11, "l t0"),
+        ]
+    else:
+        parts.append(arrow(middle, norm, middle, top + 23, "l t0"))
+    parts += [
+        box(end, top, 50, 22, "linear", 0, inside),
+        arrow(end - 25, top + 11, 60, top + 11, "l t0"),
         text(50, top + 15, "y", "middle"),
     ]
     return Figure(
         [Panel(WIDTH, 300, tuple(parts))],
-        "The input x goes through five linear projections. Query, key and value then pass a short "
-        "convolution, and query and key are divided by their length. All of them reach the memory, "
-        "with the numbers beta and alpha. What the query finds there is normalised, multiplied by "
-        "a gate that is computed from the input, and projected to the output y.",
+        f"The input x goes through {'five' if gated else 'four'} linear projections. Query, key "
+        "and value then pass a short convolution, and query and key are divided by their length. "
+        f"All of them reach the memory, with the number{'s alpha and' * gated} beta. What the "
+        f"query finds there is normalised, {'multiplied by a gate, ' * gated}and projected to the "
+        "output y.",
     )
 
 
@@ -125,7 +146,7 @@ def _written(rate, keys, values):
     if rate is None:
         return linear_attention_chunks(keys, keys, values, empty)[1]
     beta = torch.full(keys.shape[:-1], rate)
-    return delta_rule_chunks(keys, keys, values, beta, torch.zeros_like(beta), empty)[1]
+    return delta_rule_chunks(keys, keys, values, beta, empty)[1]
 
 
 def _found(memory, keys, values):

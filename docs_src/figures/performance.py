@@ -124,6 +124,11 @@ def linear_attention():
     return _mixers(lambda row: row["form"].removeprefix("linear ").startswith("attention"))
 
 
+def delta_net():
+    """Its two forms, without a gate and with one, beside attention."""
+    return _mixers(lambda row: row["form"].startswith("attention") or "Delta" in row["form"])
+
+
 def _mixers(is_wanted):
     table, rows = _read("mixers", "speed", is_wanted)
     columns = list(dict.fromkeys((row["work"], row["length"]) for row in rows))

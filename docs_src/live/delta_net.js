@@ -1,4 +1,4 @@
-// DeltaNet and Gated DeltaNet: `labml_nn/recurrent/delta_net.py`.
+// DeltaNet and Gated DeltaNet: `labml_nn/recurrent/delta_net.py` and `gated_delta_net.py`.
 "use strict";
 {
   const { linear, relu, sigmoid, add, row, rms_norm, submodule } = live;

@@ -21,7 +21,8 @@ needed only much later?
 |:--|:--|
 | [Elman network](elman/__init__.py) | cell, layer, network and language model |
 | [Linear attention](linear_attention.py) | attention whose state is a matrix |
-| [DeltaNet](delta_net.py) | a matrix that is corrected, and forgets |
+| [DeltaNet](delta_net.py) | a matrix that is corrected |
+| [Gated DeltaNet](gated_delta_net.py) | a matrix that is corrected, and fades |
 | [Mamba-2](mamba2.py) | a matrix that fades as fast as the input says |
 | [Language model of recurrent layers](language_model.py) | the frame of newer models |
 | [Backpropagation through time](elman/bptt.py) | its gradient, and how it vanishes |

@@ -1,9 +1,9 @@
 r"""
 ---
-title: DeltaNet and Gated DeltaNet
+title: DeltaNet
 summary: >
   Linear attention that replaces instead of adding: it reads what its memory answers to
-  a key, and writes the error. With a gate it also forgets.
+  a key, and writes the error.
 paper: https://arxiv.org/abs/2406.06484
 notebook: notebooks/delta_net.ipynb
 compare: labml_nn.recurrent.linear_attention
@@ -89,35 +89,28 @@ the gradient of that loss is minus the outer product of key and error. So each t
 *one step of gradient descent*, and $\beta$ is its learning rate. While the large
 network reads, it trains a small one.
 
-## Forgetting
-
-The story ends, and the next one is about other people. We hear no more of Ann, but what
-she had is still in the memory, and it disturbs all who have similar keys. The delta
-rule could clear it only key by key. It is simpler to let the whole memory fade.
-Before each token, multiply it by a number $\alpha$ from 0 to 1, which the network
-computes as well. Near 1 nearly all is kept. Near 0 the page is turned. This is **Gated
-DeltaNet** ([@yang2024gated]).
-
 **In one formula.** With the key $k_t$, the value $v_t$ and the query $q_t$ of a token
-as rows, the memory fades, the error is written, and the query reads:
+as rows, the error is written, and then the query reads:
 
 \begin{align}
-S'_t &= \alpha_t \, S_{t-1} \\
-S_t &= S'_t + \beta_t \, k_t^\top (v_t - k_t S'_t) \\
+S_t &= S_{t-1} + \beta_t \, k_t^\top (v_t - k_t S_{t-1}) \\
 y_t &= q_t S_t
 \end{align}
 
-With $\alpha_t = 1$ this is DeltaNet. So there are two ways to lose something. $\beta$
-replaces what stands under *one* key, and $\alpha$ fades *all* of it. A layer has a few
-such memories side by side, its **heads**, each with keys, values, $\alpha$ and $\beta$
-of its own.
+A layer has a few such memories side by side, its **heads**, each with keys, values and
+$\beta$ of its own.
 
-![A layer. Each token computes a key, a value, a query, and two numbers, α and β. The
-memory fades, and what it answers to the key is subtracted from the
-value.](figure:delta_net.layer)
+![A layer. Each token computes a key, a value, a query, and a number β. What the memory
+answers to the key is subtracted from the value.](figure:delta_net.layer)
 
-Two layers with 64 features and four heads each, trained on Shakespeare for less than
-three minutes of one CPU core, write like this:
+## Training
+
+The delta rule can only replace what stands under a key that comes again. All else stays
+for ever, also when a story is over. So the model that we trained can do one more thing:
+before each token, its memory fades by a number $\alpha$ from 0 to 1. That is a [Gated
+DeltaNet](gated_delta_net.py), the next page. Two layers with 64 features and four heads
+each, trained on Shakespeare for less than three minutes of one CPU core, write like
+this:
 
 > Why not recess deserved to joy you thungs thou art. SICINIUS: Do see the country and
 > means and no sound with the first, good great strengthen unjurbon'd and cares
@@ -126,21 +119,23 @@ Their loss is 1.64 nats per character, on the part of the text that was held bac
 [LSTM](../lstm/__init__.py#training) reaches 1.65 with twice as many parameters. A text
 of characters hardly asks for a good memory. [Other tasks](../experiments/memory.py) do.
 
+## Try it
+
 What do its heads keep? Look at the numbers of two heads in the first layer. One has
-learned to turn the page at each space, and the other does not write spaces:
+learned to forget at each space ($\alpha$), and the other does not write spaces
+($\beta$). Watch them while you type:
 
 ![What a trained model keeps and writes along a line: α and β of two heads, by
 character.](figure:live.deltas)
 
-**What it gains, and what it costs.** The memory has the same size after ten tokens and
-after ten thousand, as in linear attention, and now it can be corrected. The price is
-the product $k_t S'_t$. A token must know what the memory answers before it can write,
-so it seems that the tokens have to wait for each other. They need not, and [one
-section](#delta_rule_chunk) of this page explains why. And the memory is still a small
-matrix. It cannot hold everything, so large models add a few layers of attention. In
-Qwen3-Next three of four layers are Gated DeltaNets. Kimi Linear has a finer variant,
-with an $\alpha$ for each feature of a key ([@kimi2025linear]), and Olmo Hybrid has
-Gated DeltaNets in place of its sliding windows ([@olmo2026hybrid]).
+## What it gains, and what it costs
+
+The memory has the same size after ten tokens and after ten thousand, as in linear
+attention, and now it can be corrected. The price is the product $k_t S_{t-1}$. A token
+must know what the memory answers before it can write, so it seems that the tokens have
+to wait for each other. They need not, and [one section](#delta_rule_chunk) of this page
+explains why. And the memory is still a small matrix. It cannot hold everything, so
+large models add a few layers of attention.
 
 ```python
 import torch
@@ -151,15 +146,12 @@ who = ["Ann", "Ben", "Ann", "Cleo"]
 what = [[3.0, 1.0], [2.0, 4.0], [1.0, 1.0], [5.0, 0.0]]
 k = torch.tensor([names[name] for name in who]).view(4, 1, 1, 2)  # [T, B, H, D]
 v = torch.tensor(what).view(4, 1, 1, 2)
-beta, log_alpha = torch.ones(4, 1, 1), torch.zeros(4, 1, 1)  # alpha is 1
-empty = torch.zeros(1, 1, 2, 2)
+beta, empty = torch.ones(4, 1, 1), torch.zeros(1, 1, 2, 2)
 
-found, memory = delta_rule_loop(k, k, v, beta, log_alpha, empty)
+found, memory = delta_rule_loop(k, k, v, beta, empty)
 print(memory[0, 0])
 torch.testing.assert_close(found, v)  # each token finds what it wrote
-torch.testing.assert_close(
-    delta_rule_chunks(k, k, v, beta, log_alpha, empty), (found, memory)
-)
+torch.testing.assert_close(delta_rule_chunks(k, k, v, beta, empty), (found, memory))
 ```
 
 <details><summary>Symbols, their code and shapes</summary>
@@ -173,14 +165,12 @@ H heads, each with a memory. A key has D features and a value Dv.
 | $q_t$, $k_t$ | `q`, `k` | `[T, B, H, D]` | queries and keys, of length 1 |
 | $v_t$ | `v` | `[T, B, H, Dv]` | values |
 | $\beta_t$ | `beta` | `[T, B, H]` | which share of the error is written |
-| $\log \alpha_t$ | `log_alpha` | `[T, B, H]` | logarithm of the share that is kept |
 | $S$ | `memory` | `[B, H, D, Dv]` | the memory, a matrix for each head |
 | $y_t$ | `found` | `[T, B, H, Dv]` | what the queries find |
 
 </details>
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -192,14 +182,15 @@ from torch.nn import functional as F
 
 from labml_nn.checks import check_attention, check_bool, check_sizes
 from labml_nn.language_model import at_least_single
+from labml_nn.recurrent.gated_delta_net import GatedDeltaNet
 from labml_nn.recurrent.language_model import RecurrentConfig, RecurrentLanguageModel
-from labml_nn.recurrent.linear_attention import ShortConvolution
 
 __all__ = [
     "DeltaNet",
     "DeltaNetConfig",
     "DeltaNetLanguageModel",
     "DeltaNetState",
+    "ShortConvolution",
     "delta_rule_chunk",
     "delta_rule_chunks",
     "delta_rule_loop",
@@ -211,7 +202,6 @@ def delta_rule_loop(
     k: Float[Tensor, "T B H D"],
     v: Float[Tensor, "T B H Dv"],
     beta: Float[Tensor, "T B H"],
-    log_alpha: Float[Tensor, "T B H"],
     memory: Float[Tensor, "B H D Dv"],
 ) -> tuple[Float[Tensor, "T B H Dv"], Float[Tensor, "B H D Dv"]]:
     r"""
@@ -222,20 +212,14 @@ def delta_rule_loop(
     * `q`, `k`: queries and keys, of length 1, `[T, B, H, D]`
     * `v`: values, `[T, B, H, Dv]`
     * `beta`: which share of the error is written, `[T, B, H]`
-    * `log_alpha`: the logarithm of the share of the memory that is kept, `[T, B, H]`; 0
-      keeps all of it
     * `memory`: what was written before, `[B, H, D, Dv]`
 
     Returns what each query found, `[T, B, H, Dv]`, and the memory after the last token.
     """
     found = []
-    steps = zip(q, k, v, beta, log_alpha, strict=True)
-    for q_t, k_t, v_t, beta_t, log_alpha_t in steps:
-        # **Forget**: the whole memory fades.
-        memory = log_alpha_t.exp()[..., None, None] * memory
-
-        # **Read** what it answers to this key. When Ann comes for the second time, this
-        # is (3, 1).
+    for q_t, k_t, v_t, beta_t in zip(q, k, v, beta, strict=True):
+        # **Read** what the memory answers to this key. When Ann comes for the second
+        # time, this is (3, 1).
         answer = (k_t[..., None, :] @ memory)[..., 0, :]
 
         # **Write** the error, under the same key. For Ann it is (−2, 0). Why is the
@@ -255,7 +239,6 @@ def delta_rule_chunk(
     k: Float[Tensor, "T B H D"],
     v: Float[Tensor, "T B H Dv"],
     beta: Float[Tensor, "T B H"],
-    log_alpha: Float[Tensor, "T B H"],
     memory: Float[Tensor, "B H D Dv"],
 ) -> tuple[Float[Tensor, "T B H Dv"], Float[Tensor, "B H D Dv"]]:
     r"""
@@ -287,47 +270,31 @@ def delta_rule_chunk(
 
     The arguments are those of the loop, and so is the result.
     """
-    # Tokens and features become the last two axes, for products of matrices. `beta` and
-    # `log_alpha` become columns.
+    # Tokens and features become the last two axes, for products of matrices. `beta`
+    # becomes a column.
     q, k, v = (part.permute(1, 2, 0, 3) for part in (q, k, v))
-    beta, log_alpha = (part.permute(1, 2, 0)[..., None] for part in (beta, log_alpha))
-
-    # With forgetting, what was written at token $s$ has faded by $\alpha_{s+1} \cdots
-    # \alpha_t$ at token $t$. How do we get this product for all pairs? With $\gamma_t =
-    # \alpha_1 \cdots \alpha_t$ it is $\gamma_t / \gamma_s$. But a long product of small
-    # numbers is rounded to 0, and $0 / 0$ is no number. So we add *logarithms*, and
-    # take differences: $e^{\log \gamma_t - \log \gamma_s}$.
-    log_gamma = log_alpha.cumsum(-2)
-    fading = log_gamma - log_gamma.mT
-
-    # Nothing can be read before it is written. The difference is positive there, and
-    # its exponential might be infinite, so it is replaced *before* the exponential.
-    later = torch.ones_like(fading, dtype=torch.bool).triu(1)
-    fading = fading.masked_fill(later, -math.inf).exp()
-    gamma = log_gamma.exp()
+    beta = beta.permute(1, 2, 0)[..., None]
 
     # The matrix of the equations: how much of the error at $s$ is found by the key at
     # $t$. It is the table of [attention](../transformers/mha.py), with keys in place of
-    # queries. Its diagonal is not looked at, because `unitriangular` says that it is 1.
-    overlaps = beta * fading * (k @ k.mT)
+    # queries. Only what lies below the diagonal is looked at, and `unitriangular` says
+    # that the diagonal is 1.
+    overlaps = beta * (k @ k.mT)
 
     # The right side: values, minus what the keys find in the memory before this chunk.
-    right = beta * (v - gamma * (k @ memory))
+    right = beta * (v - k @ memory)
 
     # This line replaces the loop. It finds all that is written,
-    # $u_t = \beta_t \big( v_t - \gamma_t \, k_t S_0
-    #     - \sum_{s<t} \frac{\gamma_t}{\gamma_s} (k_t \cdot k_s) \, u_s \big)$.
+    # $u_t = \beta_t \big( v_t - k_t S_0 - \sum_{s<t} (k_t \cdot k_s) \, u_s \big)$.
     written = torch.linalg.solve_triangular(
         overlaps, right, upper=False, unitriangular=True
     )
 
     # Once the errors are known, the rest is linear attention with errors in place of
     # values. A query finds what was in the memory before, and the errors up to now.
-    found = gamma * (q @ memory) + (fading * (q @ k.mT)) @ written
-
-    # The last row of `fading` says how much of each error is left at the end.
-    left = fading[..., -1:, :].mT
-    memory = gamma[..., -1:, :] * memory + (left * k).mT @ written
+    # `tril` keeps the lower triangle: nothing is read before it is written.
+    found = q @ memory + (q @ k.mT).tril() @ written
+    memory = memory + k.mT @ written
     return found.permute(2, 0, 1, 3), memory
 
 
@@ -336,7 +303,6 @@ def delta_rule_chunks(
     k: Float[Tensor, "T B H D"],
     v: Float[Tensor, "T B H Dv"],
     beta: Float[Tensor, "T B H"],
-    log_alpha: Float[Tensor, "T B H"],
     memory: Float[Tensor, "B H D Dv"],
     chunk: int = 32,
 ) -> tuple[Float[Tensor, "T B H Dv"], Float[Tensor, "B H D Dv"]]:
@@ -350,11 +316,66 @@ def delta_rule_chunks(
     found = []
     for t in range(0, len(k), chunk):
         now = slice(t, t + chunk)
-        answers, memory = delta_rule_chunk(
-            q[now], k[now], v[now], beta[now], log_alpha[now], memory
-        )
+        answers, memory = delta_rule_chunk(q[now], k[now], v[now], beta[now], memory)
         found.append(answers)
     return torch.cat(found), memory
+
+
+class ShortConvolution(nn.Module):
+    r"""
+    ## Short convolution
+
+    In *Ann 3*, the value comes after its key. To be written as a pair, both must come
+    together. So each feature becomes a weighted sum of that feature at the last $W$
+    tokens, with weights of its own:
+
+    $$y_{t,f} = \sum_{j=0}^{W-1} w_{f,j} \; x_{t-(W-1)+j,\,f}$$
+
+    The weights are learned. With $W = 4$ and the weights 0, 0, 1 and 0 it is the
+    feature of the token before. [Linear
+    attention](linear_attention.py#ShortConvolution) has the same convolution.
+    """
+
+    def __init__(self, features: int, width: int = 4) -> None:
+        """
+        * `features`: features of a position, $F$
+        * `width`: positions that a sum covers, $W$
+        """
+        super().__init__()
+        check_sizes(features=features, width=width)
+        self.features, self.width = features, width
+        bound = width**-0.5
+        self.weight = nn.Parameter(torch.empty(features, 1, width))
+        nn.init.uniform_(self.weight, -bound, bound)
+
+    def forward(
+        self,
+        x: Float[Tensor, "T B F"],
+        before: Float[Tensor, "before B F"] | None = None,
+        mask: Bool[Tensor, "T B"] | None = None,
+    ) -> tuple[Float[Tensor, "T B F"], Float[Tensor, "before B F"]]:
+        """
+        * `x`: vectors of the positions, `[T, B, F]`
+        * `before`: the $W - 1$ vectors before them, `[W-1, B, F]`; `None` is zero
+        * `mask`: `True` for tokens and `False` for padding at the end, `[T, B]`
+
+        Returns the sums, `[T, B, F]`, and the last $W - 1$ vectors, `[W-1, B, F]`,
+        which are `before` for the next chunk.
+        """
+        if before is None:
+            before = x.new_zeros(self.width - 1, *x.shape[1:])
+        padded = torch.cat([before, x])
+
+        # $y_t$ needs $x_{t-W+1}$ to $x_t$. In `padded` these are the rows from $t$ on.
+        y: Tensor = self.weight[:, 0, 0] * padded[: len(x)]
+        for j in range(1, self.width):
+            y = y + self.weight[:, 0, j] * padded[j : j + len(x)]
+
+        # Behind the last token there may be padding, which is not remembered.
+        if mask is None:
+            return y, padded[len(x) :].clone()
+        last = mask.sum(0) + torch.arange(self.width - 1, device=x.device)[:, None]
+        return y, padded.gather(0, last[..., None].expand(-1, -1, self.features))
 
 
 class DeltaNetState(NamedTuple):
@@ -373,10 +394,10 @@ class DeltaNet(nn.Module):
     r"""
     ## The layer
 
-    Where do keys, values, $\beta$ and $\alpha$ come from? All of them are computed from
-    the input of a token and those just before it. This is the layer of the figure. It
-    is a mixer, which stands where attention stood in the
-    [language model](language_model.py).
+    Where do keys, values and $\beta$ come from? All of them are computed from the input
+    of a token, keys and values also from the tokens just before it. This is the layer
+    of the figure. It is a mixer, which stands where attention stood in the [language
+    model](language_model.py).
     """
 
     def __init__(
@@ -387,7 +408,6 @@ class DeltaNet(nn.Module):
         d_v: int | None = None,
         *,
         conv: int = 4,
-        gated: bool = False,
         allow_neg_eigval: bool = False,
     ) -> None:
         r"""
@@ -395,21 +415,18 @@ class DeltaNet(nn.Module):
         * `heads`: memories side by side, $H$
         * `d_k`, `d_v`: features of a key and of a value in one head; by default $C / H$
         * `conv`: positions that a key, a query and a value are made of, $W$
-        * `gated`: whether the memory forgets and the output has a gate (Gated DeltaNet)
         * `allow_neg_eigval`: whether $\beta$ may be as large as 2
         """
         super().__init__()
         check_attention(heads, d_model, 0.0, d_k, d_v)
         check_sizes(conv=conv)
-        check_bool(gated=gated, allow_neg_eigval=allow_neg_eigval)
-        self.heads, self.gated, self.allow_neg_eigval = heads, gated, allow_neg_eigval
+        check_bool(allow_neg_eigval=allow_neg_eigval)
+        self.heads, self.allow_neg_eigval = heads, allow_neg_eigval
         self.d_k = d_k or d_model // heads
         self.d_v = d_v or d_model // heads
 
         # As in attention, queries, keys and values of all heads are three projections.
-        # Then a [short convolution](linear_attention.py#ShortConvolution) lets each of
-        # them see the tokens just before. A value often follows its key, as *3* follows
-        # *Ann*, and both must come together to be written as a pair.
+        # Then the short convolution lets each of them see the tokens just before.
         self.query = nn.Linear(d_model, heads * self.d_k, bias=False)
         self.key = nn.Linear(d_model, heads * self.d_k, bias=False)
         self.value = nn.Linear(d_model, heads * self.d_v, bias=False)
@@ -417,23 +434,6 @@ class DeltaNet(nn.Module):
 
         # One number for each head and token: how much of the error to write.
         self.beta = nn.Linear(d_model, heads, bias=False)
-        if gated:
-            # How much to forget. We write $\alpha = e^{-a \Delta}$. The rate $a$ is a
-            # parameter of the head, and the time $\Delta$ for which it acts is computed
-            # from the token. Both must be positive. So $\log a$ is learned, and
-            # $\Delta$ is the softplus of a sum $z$, $\log(1 + e^z)$. At the start $a$
-            # lies between 0 and 16, and $\Delta$ between about 0.001 and 0.1. So most
-            # heads keep more than 0.9 from one token to the next, and a few forget
-            # nearly all within a few tokens. The names are those of
-            # [Mamba-2](mamba2.py), where this gate comes from.
-            self.alpha = nn.Linear(d_model, heads, bias=False)
-            self.A_log = nn.Parameter((16 * (1 - torch.rand(heads))).log())
-            shortest, longest = math.log(0.001), math.log(0.1)
-            duration = torch.empty(heads).uniform_(shortest, longest).exp()
-            self.dt_bias = nn.Parameter(duration.expm1().log())
-
-            # What the heads show passes a gate as well, a factor for each feature.
-            self.gate = nn.Linear(d_model, heads * self.d_v, bias=False)
 
         # What a query finds may be large or small, for nothing divides by a sum of
         # weights, as the softmax does. So it is normalised, in each head.
@@ -486,15 +486,9 @@ class DeltaNet(nn.Module):
         if self.allow_neg_eigval:
             beta = 2 * beta
 
-        # $\log \alpha = -a \Delta$. Without a gate nothing fades, and $\log 1 = 0$.
-        log_alpha = torch.zeros_like(beta)
-        if self.gated:
-            duration = F.softplus(at_least_single(self.alpha(x) + self.dt_bias))
-            log_alpha = -self.A_log.exp() * duration
-
-        # Padding writes nothing, and lets nothing fade.
+        # Padding writes nothing.
         if mask is not None:
-            beta, log_alpha = beta * mask[..., None], log_alpha * mask[..., None]
+            beta = beta * mask[..., None]
 
         # A single token, as in generation, is one step of the loop. A longer text takes
         # the chunks.
@@ -503,12 +497,10 @@ class DeltaNet(nn.Module):
         rule: Callable[..., tuple[Tensor, Tensor]] = (
             delta_rule_loop if len(x) == 1 else delta_rule_chunks
         )
-        found, memory = rule(q, k, v, beta, log_alpha, memory)
+        found, memory = rule(q, k, v, beta, memory)
 
-        # Normalise, let through what the gate lets through, and mix the heads.
+        # Normalise what was found, and mix the heads.
         y = self.norm(found.to(x.dtype))
-        if self.gated:
-            y = y * F.silu(torch.unflatten(self.gate(x), -1, (self.heads, -1)))
         return self.output(y.flatten(-2)), DeltaNetState(memory, recent)
 
 
@@ -521,7 +513,7 @@ class DeltaNetConfig(RecurrentConfig):
     * `d_k`: features of a key in one head; by default $C / H$
     * `d_v`: features of a value in one head; by default $C / H$
     * `conv`: positions that a key, a query and a value are made of, $W$
-    * `gated`: whether the memory forgets and the output has a gate (Gated DeltaNet)
+    * `gated`: whether the layers are those of a [Gated DeltaNet](gated_delta_net.py)
     * `allow_neg_eigval`: whether $\beta$ may be as large as 2
 
     [`RecurrentConfig`](language_model.py#RecurrentConfig) has the fields that all
@@ -553,15 +545,14 @@ class DeltaNetLanguageModel(RecurrentLanguageModel):
     Config = DeltaNetConfig
     config: DeltaNetConfig
 
-    def mixer(self) -> DeltaNet:
+    def mixer(self) -> DeltaNet | GatedDeltaNet:
         """One for each layer."""
-        return DeltaNet(
+        return (GatedDeltaNet if self.config.gated else DeltaNet)(
             self.config.d_model,
             self.config.heads,
             self.config.d_k,
             self.config.d_v,
             conv=self.config.conv,
-            gated=self.config.gated,
             allow_neg_eigval=self.config.allow_neg_eigval,
         )
 
@@ -569,25 +560,21 @@ class DeltaNetLanguageModel(RecurrentLanguageModel):
 # ## Cost
 #
 # With $d_k = d_v = C / H$ a DeltaNet has about $4 C^2$ parameters, as many as
-# multi-head attention. The output gate of the gated one adds $C^2$. The memory has
-# $H d_k d_v = C^2 / H$ numbers in a layer. The cache of attention grows by $2 C$
-# numbers for each token, so it is larger from $C / 2H$ tokens on. With 64 features and
-# 4 heads this is after 8 tokens.
+# multi-head attention. The memory has $H d_k d_v = C^2 / H$ numbers in a layer. The
+# cache of attention grows by $2 C$ numbers for each token, so it is larger from $C /
+# 2H$ tokens on. With 64 features and 4 heads this is after 8 tokens.
 #
 # In the loop a token costs three products with the memory, to read the old answer, to
 # write, and to answer the query. Each has $C^2 / H$ multiplications. In chunks the same
 # products take place for 32 tokens at once, and tables of $32 \times 32$ are added to
-# them. Both grow with $T$, where attention grows with $T^2$. Forward and backward pass
-# of a gated layer of 64 features, in milliseconds of one CPU core:
+# them. Both grow with $T$, where attention grows with $T^2$. This is what layers with
+# 64 features and 4 heads take:
 #
-# | | 256 tokens | 1,024 | 4,096 |
-# |:--|--:|--:|--:|
-# | loop | 62 | 270 | 1,370 |
-# | chunks of 32 | 10 | 36 | 173 |
-# | attention, by PyTorch's own kernel | 2 | 18 | 187 |
+# ![A layer of attention, and the two forms of DeltaNet and of Gated
+# DeltaNet.](table:performance.delta_net)
 #
-# So on a CPU a short text costs more than with attention, and a long one less. A single
-# token, in generation, takes 0.35 ms after any number of tokens.
+# So on a CPU a short text costs more than with attention, and at 4,096 tokens about as
+# much. A single token, in generation, takes the same time after any number of tokens.
 
 # ## Chunks before their memory is known
 #
@@ -597,7 +584,7 @@ class DeltaNetLanguageModel(RecurrentLanguageModel):
 # multiplies:
 #
 # $$u = \underbrace{(I + A)^{-1} \beta V}_{\text{of the values}}
-#     - \underbrace{(I + A)^{-1} \beta \gamma K}_{\text{of the keys}} \, S_0$$
+#     - \underbrace{(I + A)^{-1} \beta K}_{\text{of the keys}} \, S_0$$
 #
 # Here $A$ are the `overlaps` below the diagonal. Both parts can be solved for *all*
 # chunks at once, before any memory is known. What then remains to be done in order are
@@ -611,13 +598,6 @@ class DeltaNetLanguageModel(RecurrentLanguageModel):
 #
 # * **Keys are not normalised**: the loss is fine for a while and then NaN. A write
 #   multiplies the old answer by $1 - \beta |k|^2$, which must not be below −1.
-# * **The answer is read before the memory fades**: no error, and the loss falls. But
-#   what is subtracted is more than what is still there. A test beside another
-#   implementation finds it.
-# * **The mask comes after the exponential**: the result is right and the gradient is
-#   NaN, as infinity times 0 has no value.
-# * **$\alpha$ is multiplied up**: with a strong decay the products become 0, and then
-#   $0 / 0$. Add logarithms.
 # * **The memory has 16 bits**: small errors are rounded away, and the network stops
 #   learning what is far back.
 # * **The state of the convolution is not passed on**: the first three tokens of each
@@ -625,7 +605,7 @@ class DeltaNetLanguageModel(RecurrentLanguageModel):
 
 # ## Differences from the papers
 #
-# <details><summary>Feature maps, shapes, scaling, gates, heads</summary>
+# <details><summary>Feature maps, shapes, scaling, chunks</summary>
 #
 # * **2021.** Schlag, Irie and Schmidhuber ([-@schlag2021linear]) map keys and queries
 #   by a fixed function to more features, and divide them by the sum of these. There is
@@ -635,7 +615,6 @@ class DeltaNetLanguageModel(RecurrentLanguageModel):
 # * **Scaling.** Other implementations divide queries by $\sqrt{d_k}$. The norm that
 #   follows would take it out again.
 # * **Chunks** are computed in order, see above.
-# * **Heads.** In Qwen3-Next two value heads share a key, where ours each have one.
 #
 # </details>
 
@@ -657,8 +636,8 @@ class DeltaNetLanguageModel(RecurrentLanguageModel):
 # torch.manual_seed(0)
 # k = torch.nn.functional.normalize(torch.randn(1, 1, 1, 5), dim=-1)
 # v, memory = torch.randn(1, 1, 1, 3), torch.randn(1, 1, 5, 3)
-# beta, keep = torch.tensor([[[0.3]]]), torch.zeros(1, 1, 1)
-# _, written = delta_rule_loop(k, k, v, beta, keep, memory)
+# beta = torch.tensor([[[0.3]]])
+# _, written = delta_rule_loop(k, k, v, beta, memory)
 #
 # weight = memory.clone().requires_grad_()
 # optimizer = torch.optim.SGD([weight], lr=0.3)
@@ -686,14 +665,13 @@ class DeltaNetLanguageModel(RecurrentLanguageModel):
 # torch.manual_seed(0)
 # rotation, _ = torch.linalg.qr(torch.randn(6, 6))
 # k, v = rotation.view(6, 1, 1, 6), torch.randn(6, 1, 1, 3)
-# one, keep, empty = torch.ones(6, 1, 1), torch.zeros(6, 1, 1), torch.zeros(1, 1, 6, 3)
-# delta = delta_rule_loop(k, k, v, one, keep, empty)
+# one, empty = torch.ones(6, 1, 1), torch.zeros(1, 1, 6, 3)
+# delta = delta_rule_loop(k, k, v, one, empty)
 # added = linear_attention_loop(k, k, v, empty)
 # torch.testing.assert_close(delta, added)
 # # A seventh key must be similar to some of them, and the two differ.
 # k, v = torch.cat([k, k[:1]]), torch.cat([v, v[1:2]])
-# one, keep = torch.ones(7, 1, 1), torch.zeros(7, 1, 1)
-# delta = delta_rule_loop(k, k, v, one, keep, empty)
+# delta = delta_rule_loop(k, k, v, torch.ones(7, 1, 1), empty)
 # assert not torch.allclose(delta[1], linear_attention_loop(k, k, v, empty)[1])
 # ```
 #
@@ -723,8 +701,8 @@ class DeltaNetLanguageModel(RecurrentLanguageModel):
 #
 # bits = torch.tensor([0, 1, 1, 0, 1, 0, 0, 1, 1])
 # k, v = torch.ones(9, 1, 1, 1), torch.zeros(9, 1, 1, 1)
-# beta, keep = 2.0 * bits.view(9, 1, 1), torch.zeros(9, 1, 1)
-# found, _ = delta_rule_loop(k, k, v, beta, keep, torch.ones(1, 1, 1, 1))
+# beta = 2.0 * bits.view(9, 1, 1)
+# found, _ = delta_rule_loop(k, k, v, beta, torch.ones(1, 1, 1, 1))
 # odd = (found.flatten() < 0).long()
 # print(odd.tolist())
 # assert odd.tolist() == (bits.cumsum(0) % 2).tolist()
@@ -732,8 +710,8 @@ class DeltaNetLanguageModel(RecurrentLanguageModel):
 #
 # </details>
 #
-# **4.** Solve for all chunks before any memory is known, as in the section above, for
-# $\alpha = 1$. Compare with `delta_rule_chunks`.
+# **4.** Solve for all chunks before any memory is known, as in the section above.
+# Compare with `delta_rule_chunks`.
 #
 # <details><summary>Answer</summary>
 #
@@ -766,7 +744,7 @@ class DeltaNetLanguageModel(RecurrentLanguageModel):
 # q, k = torch.nn.functional.normalize(torch.randn(2, 24, 2, 3, 5), dim=-1)
 # v, beta = torch.randn(24, 2, 3, 7), torch.rand(24, 2, 3)
 # memory = torch.randn(2, 3, 5, 7)
-# expected = delta_rule_chunks(q, k, v, beta, torch.zeros_like(beta), memory)
+# expected = delta_rule_chunks(q, k, v, beta, memory)
 # torch.testing.assert_close(all_chunks(q, k, v, beta, memory, 8), expected)
 # ```
 #

@@ -240,7 +240,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from labml_nn.checks import check_bool, check_heads, check_sizes
+from labml_nn.checks import check_heads, check_sizes
 from labml_nn.language_model import at_least_single
 from labml_nn.recurrent.language_model import RecurrentConfig, RecurrentLanguageModel
 
@@ -376,15 +376,13 @@ class ShortConvolution(nn.Module):
     0, 1 and 0.
     """
 
-    def __init__(self, features: int, width: int = 4, bias: bool = False) -> None:
+    def __init__(self, features: int, width: int = 4) -> None:
         """
         * `features`: features of a position, $F$
         * `width`: positions that a sum covers, $W$
-        * `bias`: whether a bias is added
         """
         super().__init__()
         check_sizes(features=features, width=width)
-        check_bool(bias=bias)
         self.features, self.width = features, width
 
         # The weights have the shape of those of `nn.Conv1d(features, features, width,
@@ -392,7 +390,6 @@ class ShortConvolution(nn.Module):
         bound = width**-0.5
         self.weight = nn.Parameter(torch.empty(features, 1, width))
         nn.init.uniform_(self.weight, -bound, bound)
-        self.bias = nn.Parameter(torch.zeros(features)) if bias else None
 
     def forward(
         self,
@@ -416,8 +413,6 @@ class ShortConvolution(nn.Module):
         y: Tensor = self.weight[:, 0, 0] * padded[: len(x)]
         for j in range(1, self.width):
             y = y + self.weight[:, 0, j] * padded[j : j + len(x)]
-        if self.bias is not None:
-            y = y + self.bias
 
         # Behind the last token there may be padding, which is not remembered.
         if mask is None:

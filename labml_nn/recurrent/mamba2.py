@@ -210,20 +210,24 @@ Their loss is 1.63 nats per character, on the part of the text that was held bac
 as many updates the [LSTM](../lstm/__init__.py#training) reaches 1.65, with twice as
 many parameters.
 
+## Try it
+
 What do its heads keep? In the second layer one head forgets at punctuation, and another
 at the end of a line. Watch them while they read what you type:
 
 ![What two heads of a trained model keep at each
 character.](figure:live.decays)
 
-**What it gains, and what it costs.** The memory has a fixed size, and a new token costs
-the same after ten words or ten thousand. In training, nearly all of the work is
-products of matrices, which computers do best. But the decay is blind. When Ben is
-written, *all* rows of a head fade a little, also that of Ann, which had nothing to do
-with it. A DeltaNet replaces one value and leaves the others alone, and a [Gated
-DeltaNet](delta_net.py) does both. And since a decay lies between 0 and 1, it can never
-change a sign. So a layer cannot flip a bit at each 1 that it reads, as [the parity of
-bits](../experiments/memory.py) would need ([exercise 4](#exercises)).
+## What it gains, and what it costs
+
+The memory has a fixed size, and a new token costs the same after ten words or ten
+thousand. In training, nearly all of the work is products of matrices, which computers
+do best. But the decay is blind. When Ben is written, *all* rows of a head fade a
+little, also that of Ann, which had nothing to do with it. A DeltaNet replaces one value
+and leaves the others alone, and a [Gated DeltaNet](gated_delta_net.py) does both. And
+since a decay lies between 0 and 1, it can never change a sign. So a layer cannot flip a
+bit at each 1 that it reads, as [the parity of bits](../experiments/memory.py) would
+need ([exercise 4](#exercises)).
 
 **Where you meet it.** Today's models put such layers beside attention. Nemotron-H-8B
 has 4 layers of attention, and 24 of these ([@blakeman2025nemotron]). Falcon-H1 has both
@@ -264,13 +268,13 @@ from torch.nn import functional as F
 from labml_nn.checks import check_attention, check_bool, check_divisible, check_sizes
 from labml_nn.language_model import at_least_single
 from labml_nn.recurrent.language_model import RecurrentConfig, RecurrentLanguageModel
-from labml_nn.recurrent.linear_attention import ShortConvolution
 
 __all__ = [
     "Mamba2",
     "Mamba2Config",
     "Mamba2LanguageModel",
     "Mamba2State",
+    "ShortConvolution",
     "ssd_chunks",
     "ssd_loop",
     "ssd_table",
@@ -380,6 +384,64 @@ def ssd_chunks(
     return torch.cat(found), h
 
 
+class ShortConvolution(nn.Module):
+    r"""
+    ## Short convolution
+
+    *Platform* comes before its number, and so does a key often come before its value.
+    To be written as a pair, both must come together. So each feature becomes a weighted
+    sum of that feature at the last $W$ tokens, with weights of its own, and a bias:
+
+    $$y_{t,f} = b_f + \sum_{j=0}^{W-1} w_{f,j} \; x_{t-(W-1)+j,\,f}$$
+
+    The weights are learned. With $W = 4$ and the weights 0, 0, 1 and 0 it is the
+    feature of the token before.
+    """
+
+    def __init__(self, features: int, width: int = 4) -> None:
+        """
+        * `features`: features of a position, $F$
+        * `width`: positions that a sum covers, $W$
+        """
+        super().__init__()
+        check_sizes(features=features, width=width)
+        self.features, self.width = features, width
+        bound = width**-0.5
+        self.weight = nn.Parameter(torch.empty(features, 1, width))
+        nn.init.uniform_(self.weight, -bound, bound)
+        self.bias = nn.Parameter(torch.zeros(features))
+
+    def forward(
+        self,
+        x: Float[Tensor, "T B F"],
+        before: Float[Tensor, "before B F"] | None = None,
+        mask: Bool[Tensor, "T B"] | None = None,
+    ) -> tuple[Float[Tensor, "T B F"], Float[Tensor, "before B F"]]:
+        """
+        * `x`: vectors of the positions, `[T, B, F]`
+        * `before`: the $W - 1$ vectors before them, `[W-1, B, F]`; `None` is zero
+        * `mask`: `True` for tokens and `False` for padding at the end, `[T, B]`
+
+        Returns the sums, `[T, B, F]`, and the last $W - 1$ vectors, `[W-1, B, F]`,
+        which are `before` for the next chunk.
+        """
+        if before is None:
+            before = x.new_zeros(self.width - 1, *x.shape[1:])
+        padded = torch.cat([before, x])
+
+        # $y_t$ needs $x_{t-W+1}$ to $x_t$. In `padded` these are the rows from $t$ on.
+        y: Tensor = self.weight[:, 0, 0] * padded[: len(x)]
+        for j in range(1, self.width):
+            y = y + self.weight[:, 0, j] * padded[j : j + len(x)]
+        y = y + self.bias
+
+        # Behind the last token there may be padding, which is not remembered.
+        if mask is None:
+            return y, padded[len(x) :].clone()
+        last = mask.sum(0) + torch.arange(self.width - 1, device=x.device)[:, None]
+        return y, padded.gather(0, last[..., None].expand(-1, -1, self.features))
+
+
 class Mamba2State(NamedTuple):
     """
     ## State
@@ -439,7 +501,7 @@ class Mamba2(nn.Module):
         self.widths = [heads * self.d_v, groups * self.d_k, groups * self.d_k]
         sums = self.widths[0] + sum(self.widths) + heads
         self.in_proj = nn.Linear(d_model, sums, bias=bias)
-        self.conv1d = ShortConvolution(sum(self.widths), conv, bias=True)
+        self.conv1d = ShortConvolution(sum(self.widths), conv)
 
         # How long should a new head remember? Nobody knows what the text will ask for,
         # so the heads begin with very different answers. A step takes from 0.001 to
@@ -476,10 +538,8 @@ class Mamba2(nn.Module):
         widths = [self.widths[0], sum(self.widths), self.heads]
         gate, vkq, delta = torch.split(self.in_proj(x), widths, dim=-1)
 
-        # **Convolution.** A value is mostly written under a key that came *before* it:
-        # the number comes after the word *platform*. So each token first collects what
-        # the three tokens before it had ([why](linear_attention.py#ShortConvolution)).
-        # The activation SiLU, $a \cdot \sigma(a)$, makes this more than a sum.
+        # **Convolution.** Each token first collects what the three tokens before it
+        # had. The activation SiLU, $a \cdot \sigma(a)$, makes this more than a sum.
         vkq, recent = self.conv1d(vkq, recent, mask)
         v, k, q = torch.split(at_least_single(F.silu(vkq)), self.widths, dim=-1)
 

@@ -3,23 +3,35 @@
 `golden/make_delta_rule.py` made their values.
 """
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
-from labml_nn.recurrent.delta_net import DeltaNet, delta_rule_chunks, delta_rule_loop
+from labml_nn.recurrent.delta_net import delta_rule_chunks, delta_rule_loop
+from labml_nn.recurrent.gated_delta_net import (
+    GatedDeltaNet,
+    gated_delta_rule_chunks,
+    gated_delta_rule_loop,
+)
 
 GOLDEN = load_file(Path(__file__).parent / "golden" / "delta_rule.safetensors")
 #: Theirs are computed in single precision. They divide queries by the root of $d_k$, and we do not.
 TOLERANCE = 3e-6
 SCALE = GOLDEN["q"].shape[-1] ** 0.5
-FORMS = pytest.mark.parametrize(
-    "rule",
-    [delta_rule_loop, delta_rule_chunks, lambda *args: delta_rule_chunks(*args, chunk=8)],
-    ids=["loop", "chunks", "chunks of 8"],
-)
+
+
+def forms(loop, chunks):
+    """The loop, chunks, and chunks of 8."""
+    return pytest.mark.parametrize(
+        "rule", [loop, chunks, partial(chunks, chunk=8)], ids=["loop", "chunks", "chunks of 8"]
+    )
+
+
+PLAIN = forms(delta_rule_loop, delta_rule_chunks)
+GATED = forms(gated_delta_rule_loop, gated_delta_rule_chunks)
 
 
 def inputs():
@@ -32,7 +44,7 @@ def close(ours, theirs, tolerance=TOLERANCE):
     torch.testing.assert_close(ours.float(), theirs, rtol=tolerance, atol=tolerance)
 
 
-@FORMS
+@GATED
 @pytest.mark.parametrize("which", ["recurrent", "chunk", "fla_gated"])
 def test_gated_rule(rule, which):
     y, after = rule(*inputs())
@@ -40,15 +52,15 @@ def test_gated_rule(rule, which):
     close(after, GOLDEN[which + "_after"])
 
 
-@FORMS
+@PLAIN
 def test_rule_without_decay(rule):
-    q, k, v, beta, log_alpha, memory = inputs()
-    y, after = rule(q, k, v, beta, torch.zeros_like(log_alpha), memory)
+    q, k, v, beta, _, memory = inputs()
+    y, after = rule(q, k, v, beta, memory)
     close(y.transpose(0, 1) / SCALE, GOLDEN["fla_plain"])
     close(after, GOLDEN["fla_plain_after"])
 
 
-@FORMS
+@GATED
 def test_gradients(rule):
     leaves = [leaf.requires_grad_() for leaf in inputs()]
     y, after = rule(*leaves)
@@ -67,7 +79,7 @@ def layer_of_qwen3_next():
     }
     heads, d_model = len(theirs["A_log"]), GOLDEN["x"].shape[-1]
     d_k, d_v = GOLDEN["k"].shape[-1], GOLDEN["v"].shape[-1]
-    layer = DeltaNet(d_model, heads, d_k, d_v, gated=True).double()
+    layer = GatedDeltaNet(d_model, heads, d_k, d_v).double()
 
     rows = theirs["in_proj_qkvz.weight"].unflatten(0, (heads, -1))
     q, k, v, z = (part.flatten(0, 1) for part in rows.split([d_k, d_k, d_v, d_v], dim=1))

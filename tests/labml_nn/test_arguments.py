@@ -164,7 +164,19 @@ MODELS = {
     ),
     "recurrent.linear_attention.ShortConvolution": (
         {"features": 12},
-        {"features": SIZE, "width": SIZE, "bias": FLAG},
+        {"features": SIZE, "width": SIZE},
+    ),
+    "recurrent.delta_net.ShortConvolution": (
+        {"features": 12},
+        {"features": SIZE, "width": SIZE},
+    ),
+    "recurrent.gated_delta_net.ShortConvolution": (
+        {"features": 12},
+        {"features": SIZE, "width": SIZE},
+    ),
+    "recurrent.mamba2.ShortConvolution": (
+        {"features": 12},
+        {"features": SIZE, "width": SIZE},
     ),
     "recurrent.linear_attention.LinearAttention": (
         {"d_model": 12, "heads": 3},
@@ -178,7 +190,12 @@ MODELS = {
     "recurrent.delta_net.DeltaNet": (
         {"d_model": 12, "heads": 3},
         {"d_model": SIZE, "heads": (*SIZE, 5), "d_k": SIZE, "d_v": SIZE, "conv": SIZE}
-        | {"gated": FLAG, "allow_neg_eigval": FLAG},
+        | {"allow_neg_eigval": FLAG},
+    ),
+    "recurrent.gated_delta_net.GatedDeltaNet": (
+        {"d_model": 12, "heads": 3},
+        {"d_model": SIZE, "heads": (*SIZE, 5), "d_k": SIZE, "d_v": SIZE, "conv": SIZE}
+        | {"allow_neg_eigval": FLAG},
     ),
     "recurrent.delta_net.DeltaNetConfig": (
         {"n_vocab": 19, "d_model": 12, "heads": 3},

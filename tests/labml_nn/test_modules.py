@@ -17,6 +17,7 @@ from labml_nn.lstm import LSTM
 from labml_nn.lstm.gru import GRU
 from labml_nn.recurrent.delta_net import DeltaNet
 from labml_nn.recurrent.elman import Elman
+from labml_nn.recurrent.gated_delta_net import GatedDeltaNet
 from labml_nn.recurrent.linear_attention import LinearAttention, ShortConvolution
 from labml_nn.recurrent.mamba2 import Mamba2
 from labml_nn.transformers import feedback, models, modern
@@ -101,9 +102,9 @@ MODULES: dict[str, tuple[Callable[[], nn.Module], Call]] = {
     "lstm": (partial(LSTM, C, 7, 2), lambda m, x, y: m(x)[0]),
     "gru": (partial(GRU, C, 7, 2), lambda m, x, y: m(x)[0]),
     "linear attention": (partial(LinearAttention, C, H), lambda m, x, y: m(x)[0]),
-    "short convolution": (partial(ShortConvolution, C, 3, True), lambda m, x, y: m(x)[0]),
+    "short convolution": (partial(ShortConvolution, C, 3), lambda m, x, y: m(x)[0]),
     "delta net": (partial(DeltaNet, C, H), lambda m, x, y: m(x)[0]),
-    "gated delta net": (partial(DeltaNet, C, H, gated=True), lambda m, x, y: m(x)[0]),
+    "gated delta net": (partial(GatedDeltaNet, C, H), lambda m, x, y: m(x)[0]),
     "mamba-2": (partial(Mamba2, C, H, 5, 7), lambda m, x, y: m(x)[0]),
     "lstm, normalised": (partial(LSTM, C, 7, 2, layer_norm=True), lambda m, x, y: m(x)[0]),
 }

@@ -21,9 +21,9 @@ EXPECTED = {
     "lstm": (0.9, 2),
     "gru": (0.9, 2),
     "linear attention": (0.9, 2),
-    # The convolution is that of linear attention, whose page explains it.
-    "delta net": (0.8, 3),
-    "mamba-2": (0.75, 3),
+    "delta net": (0.9, 2),
+    "gated delta net": (0.9, 2),
+    "mamba-2": (0.9, 2),
     "feedback": (0.75, 3),
     "encoder-decoder": (0.0, 5),
 }
@@ -37,6 +37,7 @@ def lessons() -> dict[str, tuple[Callable[[], object], type]]:
     from labml_nn.lstm.gru import GRU
     from labml_nn.recurrent.delta_net import DeltaNet
     from labml_nn.recurrent.elman import Elman
+    from labml_nn.recurrent.gated_delta_net import GatedDeltaNet
     from labml_nn.recurrent.linear_attention import LinearAttention
     from labml_nn.recurrent.mamba2 import Mamba2
     from labml_nn.transformers import feedback, models
@@ -49,7 +50,7 @@ def lessons() -> dict[str, tuple[Callable[[], object], type]]:
     attention, elman = MultiHeadAttention(3, 12), Elman(12, 10, 2, 0.1)
     lstm, gru = (kind(12, 10, 2, dropout_prob=0.1) for kind in (LSTM, GRU))
     linear = LinearAttention(12, 3)
-    delta, mamba2 = DeltaNet(12, 3, gated=True), Mamba2(12, 3, 5, 7)
+    delta, gated, mamba2 = DeltaNet(12, 3), GatedDeltaNet(12, 3), Mamba2(12, 3, 5, 7)
     encoding = PositionalEncoding(12, 0.1)
     layer = feedback.FeedbackTransformerLayer(
         d_model=12,
@@ -88,6 +89,7 @@ def lessons() -> dict[str, tuple[Callable[[], object], type]]:
         "gru": (lambda: gru(x), GRU),
         "linear attention": (lambda: linear(x), LinearAttention),
         "delta net": (lambda: delta(x), DeltaNet),
+        "gated delta net": (lambda: gated(x), GatedDeltaNet),
         "mamba-2": (lambda: mamba2(x), Mamba2),
         "feedback": (lambda: kv(x), type(kv)),
         "encoder-decoder": (

@@ -10,7 +10,7 @@ import labml_nn
 from docs_src.live import recall
 from docs_src.live.export import HERE, NAMES, read_run, round_model, rounded_model
 from labml_nn.attention_maps import attention_maps
-from labml_nn.recurrent import delta_net
+from labml_nn.recurrent import gated_delta_net
 from labml_nn.recurrent.linear_attention import feature_map
 from labml_nn.transformers import modern
 
@@ -123,15 +123,15 @@ def test_a_gated_delta_net_forgets_words_and_writes_letters(monkeypatch):
     tokens, given = tokens_of(SPEECHES, vocabulary), []
 
     def loss(rule):
-        monkeypatch.setattr(delta_net, "delta_rule_chunks", rule)
+        monkeypatch.setattr(gated_delta_net, "gated_delta_rule_chunks", rule)
         return model.loss(tokens[:-1], tokens[1:])
 
     def recorded(*inputs):
         given.append(inputs)
-        return delta_net.delta_rule_loop(*inputs)
+        return gated_delta_net.gated_delta_rule_loop(*inputs)
 
     def never_forget(q, k, v, beta, log_alpha, memory):
-        return delta_net.delta_rule_loop(q, k, v, beta, 0 * log_alpha, memory)
+        return gated_delta_net.gated_delta_rule_loop(q, k, v, beta, 0 * log_alpha, memory)
 
     def write_values(q, k, v, beta, log_alpha, memory):
         found = []
@@ -144,7 +144,7 @@ def test_a_gated_delta_net_forgets_words_and_writes_letters(monkeypatch):
     assert loss(recorded) == pytest.approx(1.29, abs=0.005)
     assert loss(never_forget) == pytest.approx(2.02, abs=0.006)
     assert loss(write_values) == pytest.approx(1.34, abs=0.006)
-    monkeypatch.setattr(delta_net, "delta_rule_chunks", recorded)
+    monkeypatch.setattr(gated_delta_net, "gated_delta_rule_chunks", recorded)
     model(tokens)
     *_, beta, log_alpha, _ = given[-2]  # of the first layer
     spaces = torch.tensor([letter in " \n" for letter in SPEECHES])

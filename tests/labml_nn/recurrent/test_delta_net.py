@@ -9,11 +9,27 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 
-from labml_nn.recurrent.delta_net import DeltaNet, delta_rule_chunks, delta_rule_loop
+from labml_nn.recurrent.delta_net import (
+    DeltaNet,
+    DeltaNetConfig,
+    DeltaNetLanguageModel,
+    delta_rule_chunks,
+    delta_rule_loop,
+)
+from labml_nn.recurrent.gated_delta_net import (
+    GatedDeltaNet,
+    gated_delta_rule_chunks,
+    gated_delta_rule_loop,
+)
 
 T, B, H, D, DV, C = 9, 2, 3, 5, 7, 11
 GATED = pytest.mark.parametrize("gated", [False, True])
 RULES = pytest.mark.parametrize("rule", [delta_rule_loop, delta_rule_chunks])
+#: Loop and chunks, without forgetting and with it.
+FORMS = {
+    False: (delta_rule_loop, delta_rule_chunks),
+    True: (gated_delta_rule_loop, gated_delta_rule_chunks),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -21,12 +37,12 @@ def seeded():
     torch.manual_seed(0)
 
 
-def inputs(t=T, b=B, h=H, d=D, dv=DV, dtype=torch.double):
-    """Rates up to 2, and decays from hardly any to nearly all of the memory."""
+def inputs(gated, t=T, b=B, h=H, d=D, dv=DV, dtype=torch.double):
+    """Rates up to 2, and if gated, decays from hardly any to nearly all of the memory."""
     q, k = (F.normalize(torch.randn(t, b, h, d, dtype=dtype), dim=-1) for _ in range(2))
     v, beta = torch.randn(t, b, h, dv, dtype=dtype), 2 * torch.rand(t, b, h, dtype=dtype)
     log_alpha = -10 * torch.rand(t, b, h, dtype=dtype) ** 4
-    return q, k, v, beta, log_alpha, torch.randn(b, h, d, dv, dtype=dtype)
+    return q, k, v, beta, *[log_alpha] * gated, torch.randn(b, h, d, dv, dtype=dtype)
 
 
 def close(ours, theirs, tolerance=1e-10):
@@ -34,14 +50,15 @@ def close(ours, theirs, tolerance=1e-10):
         torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance)
 
 
-def mixer(**config):
-    config = {"d_k": D, "d_v": DV, "gated": True} | config
-    return DeltaNet(C, H, **config).double()
+def mixer(gated=True, **config):
+    config = {"d_k": D, "d_v": DV} | config
+    return (GatedDeltaNet if gated else DeltaNet)(C, H, **config).double()
 
 
 sizes = st.integers(1, 5)
 
 
+@GATED
 @settings(deadline=None, max_examples=60)
 @given(
     t=st.integers(1, 40),
@@ -52,42 +69,51 @@ sizes = st.integers(1, 5)
     chunk=st.integers(1, 45),
     seed=st.integers(0, 99),
 )
-def test_chunks_are_the_loop(t, b, h, d, dv, chunk, seed):
+def test_chunks_are_the_loop(gated, t, b, h, d, dv, chunk, seed):
     torch.manual_seed(seed)
-    given_ = inputs(t, b, h, d, dv)
-    close(delta_rule_chunks(*given_, chunk=chunk), delta_rule_loop(*given_))
+    given_, (loop, chunks) = inputs(gated, t, b, h, d, dv), FORMS[gated]
+    close(chunks(*given_, chunk=chunk), loop(*given_))
 
 
-def test_chunks_are_the_loop_in_single_precision():
-    given_ = inputs(t=200, dtype=torch.float32)
-    close(delta_rule_chunks(*given_), delta_rule_loop(*given_), 2e-5)
+@GATED
+def test_chunks_are_the_loop_in_single_precision(gated):
+    given_, (loop, chunks) = inputs(gated, t=200, dtype=torch.float32), FORMS[gated]
+    close(chunks(*given_), loop(*given_), 2e-5)
 
 
-def test_gradients_of_chunks_are_those_of_the_loop():
-    grads = []
-    for rule in (delta_rule_loop, lambda *x: delta_rule_chunks(*x, chunk=4)):
+@GATED
+def test_gradients_of_chunks_are_those_of_the_loop(gated):
+    grads, (loop, chunks) = [], FORMS[gated]
+    for rule in (loop, lambda *x: chunks(*x, chunk=4)):
         torch.manual_seed(1)
-        leaves = [x.requires_grad_() for x in inputs()]
+        leaves = [x.requires_grad_() for x in inputs(gated)]
         y, memory = rule(*leaves)
         (y.sin().sum() + memory.cos().sum()).backward()
         grads.append([leaf.grad for leaf in leaves])
     close(*grads)
 
 
+@GATED
 @pytest.mark.parametrize("chunk", [2, 5])
-def test_gradients_of_chunks_are_right(chunk):
-    leaves = [x.requires_grad_() for x in inputs(t=5, b=1, h=2, d=2, dv=3)]
-    assert torch.autograd.gradcheck(lambda *x: delta_rule_chunks(*x, chunk=chunk), leaves)
+def test_gradients_of_chunks_are_right(gated, chunk):
+    leaves = [x.requires_grad_() for x in inputs(gated, t=5, b=1, h=2, d=2, dv=3)]
+    assert torch.autograd.gradcheck(lambda *x: FORMS[gated][1](*x, chunk=chunk), leaves)
+
+
+def test_without_forgetting_both_rules_are_the_same():
+    *given_, memory = inputs(gated=False, t=40)
+    for plain, gated in zip(*FORMS.values(), strict=True):
+        close(gated(*given_, torch.zeros_like(given_[-1]), memory), plain(*given_, memory))
 
 
 def test_a_memory_that_forgets_all_gives_finite_gradients():
     # In a chunk of 32 tokens only 1e-1390 of the first would be left, which no float can hold.
-    q, k, v, beta, _, memory = (x.float().requires_grad_() for x in inputs(t=32))
+    q, k, v, beta, _, memory = (x.float().requires_grad_() for x in inputs(True, t=32))
     log_alpha = torch.full_like(beta, -100.0, requires_grad=True)
-    y, _ = delta_rule_chunks(q, k, v, beta, log_alpha, memory)
+    y, _ = gated_delta_rule_chunks(q, k, v, beta, log_alpha, memory)
     y.sum().backward()
     assert all(x.grad.isfinite().all() for x in (q, k, v, beta, log_alpha, memory))
-    close([y], [delta_rule_loop(q, k, v, beta, log_alpha, memory)[0]], 1e-5)
+    close([y], [gated_delta_rule_loop(q, k, v, beta, log_alpha, memory)[0]], 1e-5)
 
 
 # What the rule does.
@@ -97,7 +123,7 @@ def remember(rule, keys, values, rate=1.0, memory=None):
     beta = torch.full(k.shape[:-1], rate)
     zeros = torch.zeros(1, 1, k.shape[-1], v.shape[-1])
     memory = zeros if memory is None else memory[None, None]
-    return rule(k, k, v, beta, torch.zeros_like(beta), memory)[1][0, 0]
+    return rule(k, k, v, beta, memory)[1][0, 0]
 
 
 @RULES
@@ -160,6 +186,14 @@ def test_no_position_depends_on_later_ones(gated):
     assert (x.grad[:5].abs().sum((1, 2)) > 0).all() and (x.grad[5:] == 0).all()
 
 
+def test_a_language_model_has_the_layers_that_its_configuration_says():
+    for gated, kind in ((False, DeltaNet), (True, GatedDeltaNet)):
+        config = DeltaNetConfig(n_vocab=7, d_model=12, heads=3, d_k=5, gated=gated)
+        layers = DeltaNetLanguageModel(config).layers
+        assert {type(layer.mixer) for layer in layers} == {kind}
+        assert layers[0].mixer.d_k == 5
+
+
 def test_without_gate_all_is_kept_and_a_gated_layer_with_open_gates_is_the_same_rule():
     plain, gated = mixer(gated=False), mixer(gated=True)
     gated.load_state_dict(plain.state_dict(), strict=False)
@@ -168,24 +202,26 @@ def test_without_gate_all_is_kept_and_a_gated_layer_with_open_gates_is_the_same_
     close([gated(x)[1].memory], [plain(x)[1].memory])
 
 
+@GATED
 @pytest.mark.parametrize(("allowed", "most"), [(False, 1.0), (True, 2.0)])
-def test_rates_reach_two_only_where_they_may(monkeypatch, allowed, most):
-    rates = []
+def test_rates_reach_two_only_where_they_may(monkeypatch, gated, allowed, most):
+    rates, chunks = [], FORMS[gated][1]
 
     def recording(q, k, v, beta, *rest):
         rates.append(beta)
-        return delta_rule_chunks(q, k, v, beta, *rest)
+        return chunks(q, k, v, beta, *rest)
 
-    monkeypatch.setattr("labml_nn.recurrent.delta_net.delta_rule_chunks", recording)
-    layer = mixer(allow_neg_eigval=allowed)
+    monkeypatch.setattr(f"{chunks.__module__}.{chunks.__name__}", recording)
+    layer = mixer(gated, allow_neg_eigval=allowed)
     nn.init.constant_(layer.beta.weight, 50.0)
     layer(torch.rand(T, B, C, dtype=torch.double))
     torch.testing.assert_close(rates[0].max().item(), most)
 
 
+@GATED
 @pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
-def test_half_precision_keeps_a_memory_in_single(half):
-    layer, x = mixer().to(half), torch.randn(T, B, C).to(half)
+def test_half_precision_keeps_a_memory_in_single(gated, half):
+    layer, x = mixer(gated).to(half), torch.randn(T, B, C).to(half)
     y, state = layer(x)
     assert y.dtype == half and state.memory.dtype == torch.float32
     close([y.double()], [copy.deepcopy(layer).double()(x.double())[0]], 0.05)
@@ -193,14 +229,16 @@ def test_half_precision_keeps_a_memory_in_single(half):
     assert y.dtype == half and y.isfinite().all()
 
 
-def test_meta_device():
-    layer, x = mixer().to("meta"), torch.randn(T, B, C, dtype=torch.double, device="meta")
+@GATED
+def test_meta_device(gated):
+    layer, x = mixer(gated).to("meta"), torch.randn(T, B, C, dtype=torch.double, device="meta")
     y, state = layer(x)
     layer(x, state)[0].sum().backward()
     assert y.is_meta and all(parameter.grad.is_meta for parameter in layer.parameters())
 
 
-@pytest.mark.parametrize("wrong", [{"heads": 0}, {"d_k": 0}, {"conv": 0}, {"gated": 1}])
-def test_arguments(wrong):
+@pytest.mark.parametrize("kind", [DeltaNet, GatedDeltaNet])
+@pytest.mark.parametrize("wrong", [{"heads": 0}, {"d_k": 0}, {"conv": 0}, {"allow_neg_eigval": 1}])
+def test_arguments(kind, wrong):
     with pytest.raises((TypeError, ValueError), match=next(iter(wrong))):
-        DeltaNet(**{"d_model": 12, "heads": 3} | wrong)
+        kind(**{"d_model": 12, "heads": 3} | wrong)

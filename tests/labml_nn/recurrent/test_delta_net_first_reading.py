@@ -10,6 +10,11 @@ from torch import nn
 
 from docs_src.figures import delta_net as figures
 from labml_nn.recurrent.delta_net import DeltaNet, delta_rule_chunk, delta_rule_loop
+from labml_nn.recurrent.gated_delta_net import (
+    GatedDeltaNet,
+    gated_delta_rule_chunk,
+    gated_delta_rule_loop,
+)
 from labml_nn.transformers.mha import MultiHeadAttention
 
 ROOT = Path(__file__).parents[3]
@@ -30,12 +35,12 @@ def table():
 
 
 def pairs():
-    """Keys and values of the table, `[T, B, H, D]`, an empty memory, and the rest of a call."""
+    """Keys and values of the table, `[T, B, H, D]`, rates of 1, and an empty memory."""
     rows = list(table())
     k = torch.tensor([KEYS[name] for name, *_ in rows], dtype=torch.double)[:, None, None]
     v = torch.tensor([value for _, value, *_ in rows], dtype=torch.double)[:, None, None]
     one = torch.ones(k.shape[:-1], dtype=torch.double)
-    return k, k, v, one, torch.zeros_like(one), torch.zeros(1, 1, 2, 2, dtype=torch.double)
+    return k, k, v, one, torch.zeros(1, 1, 2, 2, dtype=torch.double)
 
 
 def test_the_table_by_hand():
@@ -79,8 +84,31 @@ def test_what_a_key_of_length_two_does():
     # It finds four times what was written, and the next error is minus three times the first.
     k, v = torch.full((2, 1, 1, 1), 2.0), torch.ones(2, 1, 1, 1)
     one, empty = torch.ones(2, 1, 1), torch.zeros(1, 1, 1, 1)
-    found, memory = delta_rule_loop(k, k, v, one, torch.zeros(2, 1, 1), empty)
+    found, memory = delta_rule_loop(k, k, v, one, empty)
     assert found[0].item() == 4 * v[0].item() and memory.item() == 2 * (1 - 3)
+
+
+def test_the_table_of_a_memory_that_fades():
+    page = (ROOT / "labml_nn/recurrent/gated_delta_net.py").read_text(encoding="utf-8")
+    table = re.findall(r"^\| (Ann|Ben|Cleo|Chapter)\b(?: two|, (.*?)) \| (.*) \|$", page, re.M)
+    rows = [(n, numbers(v or "0, 0"), re.split(r" *\| *", cells)) for n, v, cells in table]
+    assert [name for name, *_ in rows] == ["Ann", "Ben", "Chapter", "Cleo"]
+    k = [KEYS.get(name, (0, 0)) for name, *_ in rows]
+    v, beta = [value for _, value, _ in rows], [name in KEYS for name, *_ in rows]
+    alpha = [float(cells[0]) for *_, cells in rows]
+    k, v, beta, alpha = (
+        torch.tensor(part, dtype=torch.double)[:, None, None] for part in (k, v, beta, alpha)
+    )
+    given = k, k, v, beta, alpha.log(), torch.zeros(1, 1, 2, 2, dtype=torch.double)
+    for n, (*_, (_, _, *after)) in enumerate(rows, 1):
+        *stepped, memory = given
+        _, memory = gated_delta_rule_loop(*(part[:n] for part in stepped), memory)
+        assert memory[0, 0].tolist() == [pytest.approx(numbers(row)) for row in after]
+    found, memory = gated_delta_rule_chunk(*given)
+    assert found[-1].flatten().tolist() == pytest.approx([5, 0])
+    # The error of Cleo, from those of Ann and Ben.
+    error = v[-1] - 0.06 * v[0] - 0.08 * v[1]
+    assert error.flatten().tolist() == pytest.approx(numbers(rows[-1][2][1]))
 
 
 def test_what_the_figure_says():
@@ -104,14 +132,14 @@ def test_cost():
     C, H = 64, 4
     attention = parameters(MultiHeadAttention(H, C))
     assert parameters(DeltaNet(C, H)) - attention == H * C  # the projection of beta
-    assert parameters(DeltaNet(C, H, gated=True)) - attention == C**2 + 2 * H * C
+    assert parameters(GatedDeltaNet(C, H)) - attention == C**2 + 2 * H * C
     _, state = DeltaNet(C, H)(torch.randn(3, 1, C))
     assert state.memory.numel() == C**2 // H == 2 * C * 8
 
 
 def test_a_new_layer_forgets_slowly():
     torch.manual_seed(0)
-    steps = nn.functional.softplus(DeltaNet(2, 1000, 1, 1, gated=True).dt_bias)
+    steps = nn.functional.softplus(GatedDeltaNet(2, 1000, 1, 1).dt_bias)
     assert 0.001 < steps.min() < 0.0011 and 0.09 < steps.max() < 0.1001
 
 

@@ -1,12 +1,13 @@
-"""The short convolution beside PyTorch's, in chunks and with padding."""
+"""The short convolution of each page beside PyTorch's, in chunks and with padding."""
 
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from labml_nn.recurrent.linear_attention import ShortConvolution
+from labml_nn.recurrent import delta_net, gated_delta_net, linear_attention, mamba2
 
+PAGES = delta_net, gated_delta_net, linear_attention, mamba2
 T, B, FEATURES = 7, 3, 5
 WIDTHS = pytest.mark.parametrize("width", [1, 2, 4, 9])
 
@@ -16,14 +17,20 @@ def seeded():
     torch.manual_seed(0)
 
 
+@pytest.fixture(params=PAGES, ids=lambda page: page.__name__.rpartition(".")[2])
+def convolve(request):
+    """Makes a convolution; that of Mamba-2 has a bias."""
+    return request.param.ShortConvolution
+
+
 def some(*sizes):
     return torch.randn(*sizes, dtype=torch.double, requires_grad=True)
 
 
 @WIDTHS
-@pytest.mark.parametrize("bias", [False, True])
-def test_equals_a_depthwise_convolution_of_pytorch(width, bias):
-    ours = ShortConvolution(FEATURES, width, bias).double()
+def test_equals_a_depthwise_convolution_of_pytorch(convolve, width):
+    ours = convolve(FEATURES, width).double()
+    bias = convolve is mamba2.ShortConvolution
     theirs = nn.Conv1d(FEATURES, FEATURES, width, groups=FEATURES, bias=bias).double()
     if bias:
         nn.init.normal_(ours.bias)
@@ -43,8 +50,8 @@ def test_equals_a_depthwise_convolution_of_pytorch(width, bias):
 
 @WIDTHS
 @pytest.mark.parametrize("cut", range(1, T))
-def test_chunks_give_what_the_whole_gives(width, cut):
-    convolution, x = ShortConvolution(FEATURES, width).double(), some(T, B, FEATURES)
+def test_chunks_give_what_the_whole_gives(convolve, width, cut):
+    convolution, x = convolve(FEATURES, width).double(), some(T, B, FEATURES)
     whole, last = convolution(x)
     first, before = convolution(x[:cut])
     second, after = convolution(x[cut:], before)
@@ -54,8 +61,8 @@ def test_chunks_give_what_the_whole_gives(width, cut):
 
 
 @WIDTHS
-def test_padding_is_not_remembered(width):
-    convolution, x = ShortConvolution(FEATURES, width).double(), some(T, B, FEATURES)
+def test_padding_is_not_remembered(convolve, width):
+    convolution, x = convolve(FEATURES, width).double(), some(T, B, FEATURES)
     before, lengths = some(width - 1, B, FEATURES), [T, 2, 0]
     mask = torch.arange(T)[:, None] < torch.tensor(lengths)
     y, after = convolution(x, before, mask)
@@ -65,6 +72,6 @@ def test_padding_is_not_remembered(width):
         torch.testing.assert_close(after[:, b : b + 1], last)
 
 
-def test_what_is_remembered_holds_no_more_memory_than_it_needs():
-    _, after = ShortConvolution(FEATURES)(torch.randn(100, B, FEATURES))
+def test_what_is_remembered_holds_no_more_memory_than_it_needs(convolve):
+    _, after = convolve(FEATURES)(torch.randn(100, B, FEATURES))
     assert after.untyped_storage().nbytes() == after.numel() * after.element_size()

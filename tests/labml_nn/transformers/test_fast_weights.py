@@ -58,7 +58,7 @@ def test_the_rule_is_that_of_delta_net():
     query, key = (attention.phi(part(x)) for part in (attention.query, attention.key))
     beta = attention.interpolation_weight(x)[..., 0]
     memory = x.new_zeros(B, H, 2 * D, D)
-    found, _ = delta_rule_loop(query, key, attention.value(x), beta, 0 * beta, memory)
+    found, _ = delta_rule_loop(query, key, attention.value(x), beta, memory)
     torch.testing.assert_close(attention(x), attention.output(found.flatten(-2)))
 
 

@@ -1,12 +1,13 @@
 """Runs of the rule, the layer and the language model."""
 
 import torch
-from torch.nn import functional as F
+from torch.nn.functional import normalize
 
 from labml_nn.recurrent.delta_net import (
     DeltaNet,
     DeltaNetConfig,
     DeltaNetLanguageModel,
+    ShortConvolution,
     delta_rule_chunk,
     delta_rule_chunks,
     delta_rule_loop,
@@ -15,17 +16,24 @@ from labml_nn.recurrent.delta_net import (
 
 def trace_rule(T, B, H, D, Dv):
     """Both forms of the rule, and chunks of which the last is shorter."""
-    q, k = (F.normalize(torch.randn(T, B, H, D), dim=-1) for _ in range(2))
-    v, beta, log_alpha = torch.randn(T, B, H, Dv), torch.rand(T, B, H), -torch.rand(T, B, H)
-    given = q, k, v, beta, log_alpha, torch.zeros(B, H, D, Dv)
+    q, k = (normalize(torch.randn(T, B, H, D), dim=-1) for _ in range(2))
+    v, beta = torch.randn(T, B, H, Dv), torch.rand(T, B, H)
+    given = q, k, v, beta, torch.zeros(B, H, D, Dv)
     delta_rule_loop(*given)
     delta_rule_chunk(*given)
     delta_rule_chunks(*given)
 
 
+def trace_convolution(T, B, F):
+    """With padding."""
+    convolution = ShortConvolution(F)
+    _, before = convolution(torch.randn(T, B, F))
+    convolution(torch.randn(T, B, F), before, torch.arange(T)[:, None] < T - torch.arange(B) % T)
+
+
 def trace_layer(T, B, C, H, D):
     """Two chunks of a sequence, the second with padding, and a token."""
-    layer = DeltaNet(C, H, gated=True, allow_neg_eigval=True)
+    layer = DeltaNet(C, H, allow_neg_eigval=True)
     x, mask = torch.randn(T, B, C), torch.arange(T)[:, None] < T - torch.arange(B) % T
     _, state = layer(x)
     _, state = layer(x, state, mask)
@@ -59,7 +67,7 @@ def replay_pairs():
     who = ["Ann", "Ben", "Ann", "Cleo"]
     k = torch.tensor([people[name] for name in who]).view(4, 1, 1, 2)
     v = torch.tensor([[3.0, 1.0], [2.0, 4.0], [1.0, 1.0], [5.0, 0.0]]).view(4, 1, 1, 2)
-    given = k, k, v, torch.ones(4, 1, 1), torch.zeros(4, 1, 1), torch.zeros(1, 1, 2, 2)
+    given = k, k, v, torch.ones(4, 1, 1), torch.zeros(1, 1, 2, 2)
     yield {"T": who, "D": ["Ann", "Ben"], "Dv": ["apples", "pears"]}
     delta_rule_loop(*given)
     delta_rule_chunk(*given)

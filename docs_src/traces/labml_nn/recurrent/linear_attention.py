@@ -23,8 +23,8 @@ def trace_forms(T, B, H, D, Dv):
 
 
 def trace_convolution(T, B, F):
-    """With a bias, and with padding."""
-    convolution = ShortConvolution(F, bias=True)
+    """With padding."""
+    convolution = ShortConvolution(F)
     _, before = convolution(torch.randn(T, B, F))
     convolution(torch.randn(T, B, F), before, torch.arange(T)[:, None] < T - torch.arange(B) % T)
 

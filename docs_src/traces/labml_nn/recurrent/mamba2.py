@@ -6,6 +6,7 @@ from labml_nn.recurrent.mamba2 import (
     Mamba2,
     Mamba2Config,
     Mamba2LanguageModel,
+    ShortConvolution,
     ssd_chunks,
     ssd_loop,
     ssd_table,
@@ -19,6 +20,13 @@ def trace_forms(T, B, H, D, Dv):
     ssd_loop(q, k, v, log_decay, h)
     ssd_table(q, k, v, log_decay, h)
     ssd_chunks(q, k, v, log_decay, h, chunk=2)
+
+
+def trace_convolution(T, B, F):
+    """With padding."""
+    convolution = ShortConvolution(F)
+    _, before = convolution(torch.randn(T, B, F))
+    convolution(torch.randn(T, B, F), before, torch.arange(T)[:, None] < T - torch.arange(B) % T)
 
 
 def trace_mixer(T, B, H, D, Dv):

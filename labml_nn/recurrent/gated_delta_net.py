@@ -1,0 +1,473 @@
+r"""
+---
+title: Gated DeltaNet
+summary: >
+  A DeltaNet that can also forget: before each token, its whole memory fades as much as
+  the token says. What it finds passes a gate.
+paper: https://arxiv.org/abs/2412.06464
+compare: labml_nn.recurrent.delta_net
+---
+
+*Ann has 3 apples and 1 pear. Ben has 2 apples and 4 pears. Chapter two. Cleo has 5
+apples.* The second chapter is about other people. We hear no more of Ann, but what she
+had still stands in the memory of a [DeltaNet](delta_net.py), and it disturbs all who
+have similar keys. The delta rule could clear it only key by key. It is simpler to let
+the whole memory fade.
+
+**Multiply it by a number.** Before each token, the memory is multiplied by $\alpha$,
+from 0 to 1, which the network computes from the token. Near 1 nearly all is kept. Near
+0 the page is turned. Let the token *Chapter two* have $\alpha = 0.1$, and write nothing
+($\beta = 0$). All others have 1. The keys are those of the last page, (1, 0) for Ann,
+(0, 1) for Ben and (0.6, 0.8) for Cleo:
+
+| token | $\alpha$ | error | memory after, row 1 | row 2 |
+|:--|:--|:--|:--|:--|
+| Ann, (3, 1) | 1 | (3, 1) | (3, 1) | (0, 0) |
+| Ben, (2, 4) | 1 | (2, 4) | (3, 1) | (2, 4) |
+| Chapter two | 0.1 | | (0.3, 0.1) | (0.2, 0.4) |
+| Cleo, (5, 0) | 1 | (4.66, −0.38) | (3.096, −0.128) | (3.928, 0.096) |
+
+Cleo finds $0.6 \cdot (3.096, -0.128) + 0.8 \cdot (3.928, 0.096) = (5, 0)$. In an empty
+memory she would have left $0.6 \cdot (5, 0) = (3, 0)$ in the first row and $0.8 \cdot
+(5, 0) = (4, 0)$ in the second. What stands there now is close to that. The first
+chapter is nearly forgotten.
+
+**In one formula.** The memory fades, the error is written, and the query reads:
+
+\begin{align}
+S'_t &= \alpha_t \, S_{t-1} \\
+S_t &= S'_t + \beta_t \, k_t^\top (v_t - k_t S'_t) \\
+y_t &= q_t S_t
+\end{align}
+
+With $\alpha_t = 1$ this is DeltaNet. So there are now two ways to lose something.
+$\beta$ replaces what stands under *one* key, and $\alpha$ fades *all* of it. This is
+**Gated DeltaNet** ([@yang2024gated]). The fading comes from [Mamba-2](mamba2.py).
+
+There is a second gate, at the output. It is a factor for each feature, computed from
+the token, and multiplies what the heads found. So a token that needs nothing from the
+memory can let nothing through.
+
+![A layer. Each token computes a key, a value, a query, and two numbers, α and β. The
+memory fades, and what it answers to the key is subtracted from the
+value.](figure:delta_net.gated_layer)
+
+The model that you can [try on the page of DeltaNet](delta_net.py#try-it) has these
+layers. In the first of them, a head has learned to turn the page at each space.
+
+**Is forgetting a gain?** For that model it is: on three speeches its loss is 1.29, and
+2.02 if you set $\alpha$ to 1 everywhere. But where everything has to be kept, as in
+[recall](../experiments/memory.py), the network must first learn not to forget.
+
+**Where you meet it.** In Qwen3-Next three of four layers are Gated DeltaNets, and the
+fourth has attention. Kimi Linear has a finer variant, with an $\alpha$ for each feature
+of a key ([@kimi2025linear]), and Olmo Hybrid has Gated DeltaNets in place of its
+sliding windows ([@olmo2026hybrid]).
+
+```python
+import torch
+from labml_nn.recurrent.gated_delta_net import (
+    gated_delta_rule_chunks, gated_delta_rule_loop
+)
+
+k = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0], [0.6, 0.8]]).view(4, 1, 1, 2)
+v = torch.tensor([[3.0, 1.0], [2.0, 4.0], [0.0, 0.0], [5.0, 0.0]]).view(4, 1, 1, 2)
+beta = torch.tensor([1.0, 1.0, 0.0, 1.0]).view(4, 1, 1)
+log_alpha = torch.tensor([1.0, 1.0, 0.1, 1.0]).log().view(4, 1, 1)
+empty = torch.zeros(1, 1, 2, 2)
+
+found, memory = gated_delta_rule_loop(k, k, v, beta, log_alpha, empty)
+print(memory[0, 0])
+torch.testing.assert_close(
+    gated_delta_rule_chunks(k, k, v, beta, log_alpha, empty), (found, memory)
+)
+```
+
+<details><summary>Symbols, their code and shapes</summary>
+
+Those of [DeltaNet](delta_net.py), and two more:
+
+| Symbol | Code | Shape | Meaning |
+|:--|:--|:--|:--|
+| $\log \alpha_t$ | `log_alpha` | `[T, B, H]` | logarithm of the share that is kept |
+| $\gamma_t$ | `gamma` | `[B, H, T, 1]` | share that is left of the memory before |
+
+</details>
+"""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from labml_nn.checks import check_attention, check_bool, check_sizes
+from labml_nn.language_model import at_least_single
+
+__all__ = [
+    "GatedDeltaNet",
+    "GatedDeltaNetState",
+    "ShortConvolution",
+    "gated_delta_rule_chunk",
+    "gated_delta_rule_chunks",
+    "gated_delta_rule_loop",
+]
+
+
+def gated_delta_rule_loop(
+    q: Float[Tensor, "T B H D"],
+    k: Float[Tensor, "T B H D"],
+    v: Float[Tensor, "T B H Dv"],
+    beta: Float[Tensor, "T B H"],
+    log_alpha: Float[Tensor, "T B H"],
+    memory: Float[Tensor, "B H D Dv"],
+) -> tuple[Float[Tensor, "T B H Dv"], Float[Tensor, "B H D Dv"]]:
+    r"""
+    ## The loop
+
+    The arguments are those of [DeltaNet](delta_net.py#delta_rule_loop), and one more:
+
+    * `q`, `k`: queries and keys, of length 1, `[T, B, H, D]`
+    * `v`: values, `[T, B, H, Dv]`
+    * `beta`: which share of the error is written, `[T, B, H]`
+    * `log_alpha`: the logarithm of the share of the memory that is kept, `[T, B, H]`; 0
+      keeps all of it
+    * `memory`: what was written before, `[B, H, D, Dv]`
+
+    Returns what each query found, `[T, B, H, Dv]`, and the memory after the last token.
+    """
+    found = []
+    steps = zip(q, k, v, beta, log_alpha, strict=True)
+    for q_t, k_t, v_t, beta_t, log_alpha_t in steps:
+        # **Forget**: the whole memory fades. This must come first. An answer of the old
+        # memory would be larger than what is still there.
+        memory = log_alpha_t.exp()[..., None, None] * memory
+
+        # **Read** what is left of the answer to this key. For Cleo it is (0.34, 0.38).
+        answer = (k_t[..., None, :] @ memory)[..., 0, :]
+
+        # **Write** the error, under the same key. For Cleo it is (4.66, −0.38).
+        error = v_t - answer
+        written = beta_t[..., None] * error
+        memory = memory + k_t[..., :, None] * written[..., None, :]
+
+        # **Answer** the query.
+        found.append((q_t[..., None, :] @ memory)[..., 0, :])
+    return torch.stack(found), memory
+
+
+def gated_delta_rule_chunk(
+    q: Float[Tensor, "T B H D"],
+    k: Float[Tensor, "T B H D"],
+    v: Float[Tensor, "T B H Dv"],
+    beta: Float[Tensor, "T B H"],
+    log_alpha: Float[Tensor, "T B H"],
+    memory: Float[Tensor, "B H D Dv"],
+) -> tuple[Float[Tensor, "T B H Dv"], Float[Tensor, "B H D Dv"]]:
+    r"""
+    ## All tokens at once
+
+    As [without forgetting](delta_net.py#delta_rule_chunk), the errors $u_t$ solve a
+    system of linear equations. Only now each error has faded until a later token finds
+    it. For our tokens, the third of which turned the page and wrote nothing:
+
+    $$u_4 = v_4 - 0.1 \cdot 0.6 \, u_1 - 0.1 \cdot 0.8 \, u_2$$
+
+    With numbers, $(5, 0) - 0.06 \cdot (3, 1) - 0.08 \cdot (2, 4) = (4.66, -0.38)$, the
+    same as in the table. So each dot product of two keys is multiplied by what is left,
+    and all else stays as it is.
+
+    The arguments are those of the loop, and so is the result.
+    """
+    # Tokens and features become the last two axes, for products of matrices. `beta` and
+    # `log_alpha` become columns.
+    q, k, v = (part.permute(1, 2, 0, 3) for part in (q, k, v))
+    beta, log_alpha = (part.permute(1, 2, 0)[..., None] for part in (beta, log_alpha))
+
+    # With forgetting, what was written at token $s$ has faded by $\alpha_{s+1} \cdots
+    # \alpha_t$ at token $t$. How do we get this product for all pairs? With $\gamma_t =
+    # \alpha_1 \cdots \alpha_t$ it is $\gamma_t / \gamma_s$. But a long product of small
+    # numbers is rounded to 0, and $0 / 0$ is no number. So we add *logarithms*, and
+    # take differences: $e^{\log \gamma_t - \log \gamma_s}$.
+    log_gamma = log_alpha.cumsum(-2)
+    fading = log_gamma - log_gamma.mT
+
+    # Nothing can be read before it is written. The difference is positive there, and
+    # its exponential might be infinite, so it is replaced *before* the exponential.
+    later = torch.ones_like(fading, dtype=torch.bool).triu(1)
+    fading = fading.masked_fill(later, -math.inf).exp()
+    gamma = log_gamma.exp()
+
+    # The matrix of the equations: how much of the error at $s$ is left at $t$, and
+    # found by the key there.
+    overlaps = beta * fading * (k @ k.mT)
+
+    # The right side: values, minus what the keys find in the memory before this chunk.
+    right = beta * (v - gamma * (k @ memory))
+
+    # All that is written is
+    # $u_t = \beta_t \big( v_t - \gamma_t \, k_t S_0
+    #     - \sum_{s<t} \frac{\gamma_t}{\gamma_s} (k_t \cdot k_s) \, u_s \big)$.
+    written = torch.linalg.solve_triangular(
+        overlaps, right, upper=False, unitriangular=True
+    )
+
+    # A query finds what is left of the memory before, and of the errors up to now. In
+    # `fading` all is 0 above the diagonal.
+    found = gamma * (q @ memory) + (fading * (q @ k.mT)) @ written
+
+    # The last row of `fading` says how much of each error is left at the end.
+    left = fading[..., -1:, :].mT
+    memory = gamma[..., -1:, :] * memory + (left * k).mT @ written
+    return found.permute(2, 0, 1, 3), memory
+
+
+def gated_delta_rule_chunks(
+    q: Float[Tensor, "T B H D"],
+    k: Float[Tensor, "T B H D"],
+    v: Float[Tensor, "T B H Dv"],
+    beta: Float[Tensor, "T B H"],
+    log_alpha: Float[Tensor, "T B H"],
+    memory: Float[Tensor, "B H D Dv"],
+    chunk: int = 32,
+) -> tuple[Float[Tensor, "T B H Dv"], Float[Tensor, "B H D Dv"]]:
+    r"""
+    ## Chunks
+
+    We take 32 tokens at once, and hand the memory on.
+    """
+    found = []
+    for t in range(0, len(k), chunk):
+        now = slice(t, t + chunk)
+        answers, memory = gated_delta_rule_chunk(
+            q[now], k[now], v[now], beta[now], log_alpha[now], memory
+        )
+        found.append(answers)
+    return torch.cat(found), memory
+
+
+class ShortConvolution(nn.Module):
+    r"""
+    ## Short convolution
+
+    In *Ann 3*, the value comes after its key. To be written as a pair, both must come
+    together. So each feature becomes a weighted sum of that feature at the last $W$
+    tokens, with weights of its own:
+
+    $$y_{t,f} = \sum_{j=0}^{W-1} w_{f,j} \; x_{t-(W-1)+j,\,f}$$
+
+    The weights are learned. With $W = 4$ and the weights 0, 0, 1 and 0 it is the
+    feature of the token before. [Linear
+    attention](linear_attention.py#ShortConvolution) has the same convolution.
+    """
+
+    def __init__(self, features: int, width: int = 4) -> None:
+        """
+        * `features`: features of a position, $F$
+        * `width`: positions that a sum covers, $W$
+        """
+        super().__init__()
+        check_sizes(features=features, width=width)
+        self.features, self.width = features, width
+        bound = width**-0.5
+        self.weight = nn.Parameter(torch.empty(features, 1, width))
+        nn.init.uniform_(self.weight, -bound, bound)
+
+    def forward(
+        self,
+        x: Float[Tensor, "T B F"],
+        before: Float[Tensor, "before B F"] | None = None,
+        mask: Bool[Tensor, "T B"] | None = None,
+    ) -> tuple[Float[Tensor, "T B F"], Float[Tensor, "before B F"]]:
+        """
+        * `x`: vectors of the positions, `[T, B, F]`
+        * `before`: the $W - 1$ vectors before them, `[W-1, B, F]`; `None` is zero
+        * `mask`: `True` for tokens and `False` for padding at the end, `[T, B]`
+
+        Returns the sums, `[T, B, F]`, and the last $W - 1$ vectors, `[W-1, B, F]`,
+        which are `before` for the next chunk.
+        """
+        if before is None:
+            before = x.new_zeros(self.width - 1, *x.shape[1:])
+        padded = torch.cat([before, x])
+
+        # $y_t$ needs $x_{t-W+1}$ to $x_t$. In `padded` these are the rows from $t$ on.
+        y: Tensor = self.weight[:, 0, 0] * padded[: len(x)]
+        for j in range(1, self.width):
+            y = y + self.weight[:, 0, j] * padded[j : j + len(x)]
+
+        # Behind the last token there may be padding, which is not remembered.
+        if mask is None:
+            return y, padded[len(x) :].clone()
+        last = mask.sum(0) + torch.arange(self.width - 1, device=x.device)[:, None]
+        return y, padded.gather(0, last[..., None].expand(-1, -1, self.features))
+
+
+class GatedDeltaNetState(NamedTuple):
+    """
+    ## State
+
+    * `memory`: a matrix for each head, `[B, H, D, Dv]`
+    * `recent`: the last projections, for the short convolution, `[W-1, B, F]`
+    """
+
+    memory: Float[Tensor, "B H D Dv"]
+    recent: Float[Tensor, "before B F"]
+
+
+class GatedDeltaNet(nn.Module):
+    r"""
+    ## The layer
+
+    This is the layer of the figure. Beside keys, values and $\beta$ each token now
+    computes $\alpha$, and the gate. It is a mixer of the [language
+    model](language_model.py), which `labml_nn.create("delta_net", gated=True)` makes.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        heads: int,
+        d_k: int | None = None,
+        d_v: int | None = None,
+        *,
+        conv: int = 4,
+        allow_neg_eigval: bool = False,
+    ) -> None:
+        r"""
+        * `d_model`: features of a position, $C$
+        * `heads`: memories side by side, $H$
+        * `d_k`, `d_v`: features of a key and of a value in one head; by default $C / H$
+        * `conv`: positions that a key, a query and a value are made of, $W$
+        * `allow_neg_eigval`: whether $\beta$ may be as large as 2
+        """
+        super().__init__()
+        check_attention(heads, d_model, 0.0, d_k, d_v)
+        check_sizes(conv=conv)
+        check_bool(allow_neg_eigval=allow_neg_eigval)
+        self.heads, self.allow_neg_eigval = heads, allow_neg_eigval
+        self.d_k = d_k or d_model // heads
+        self.d_v = d_v or d_model // heads
+
+        # As in attention, queries, keys and values of all heads are three projections.
+        # Then the short convolution lets each of them see the tokens just before.
+        self.query = nn.Linear(d_model, heads * self.d_k, bias=False)
+        self.key = nn.Linear(d_model, heads * self.d_k, bias=False)
+        self.value = nn.Linear(d_model, heads * self.d_v, bias=False)
+        self.conv = ShortConvolution(heads * (2 * self.d_k + self.d_v), conv)
+
+        # One number for each head and token: how much of the error to write.
+        self.beta = nn.Linear(d_model, heads, bias=False)
+
+        # How much to forget. We write $\alpha = e^{-a \Delta}$. The rate $a$ is a
+        # parameter of the head, and the time $\Delta$ for which it acts is computed
+        # from the token. Both must be positive. So $\log a$ is learned, and $\Delta$ is
+        # the softplus of a sum $z$, $\log(1 + e^z)$. At the start $a$ lies between 0
+        # and 16, and $\Delta$ between about 0.001 and 0.1. So most heads keep more than
+        # 0.9 from one token to the next, and a few forget nearly all within a few
+        # tokens. The names are those of [Mamba-2](mamba2.py), where this gate comes
+        # from.
+        self.alpha = nn.Linear(d_model, heads, bias=False)
+        self.A_log = nn.Parameter((16 * (1 - torch.rand(heads))).log())
+        shortest, longest = math.log(0.001), math.log(0.1)
+        duration = torch.empty(heads).uniform_(shortest, longest).exp()
+        self.dt_bias = nn.Parameter(duration.expm1().log())
+
+        # What the heads show passes a gate as well, a factor for each feature.
+        self.gate = nn.Linear(d_model, heads * self.d_v, bias=False)
+
+        # What a query finds may be large or small, for nothing divides by a sum of
+        # weights, as the softmax does. So it is normalised, in each head.
+        self.norm = nn.RMSNorm(self.d_v, eps=1e-5)
+        self.output = nn.Linear(heads * self.d_v, d_model, bias=False)
+
+    def forward(
+        self,
+        x: Float[Tensor, "T B C"],
+        state: tuple[Float[Tensor, "B H D Dv"], Float[Tensor, "before B F"]]
+        | None = None,
+        mask: Bool[Tensor, "T B"] | None = None,
+    ) -> tuple[Float[Tensor, "T B C"], GatedDeltaNetState]:
+        r"""
+        * `x`: vectors of the positions, `[T, B, C]`
+        * `state`: what was returned for the chunk before; `None` at the beginning
+        * `mask`: `True` for tokens and `False` for padding at the end, `[T, B]`
+
+        Returns what the heads found, `[T, B, C]`, and the next state. It is attached to
+        the graph: detach it before you pass it to the next chunk.
+        """
+        memory, recent = (None, None) if state is None else state
+
+        # Queries, keys and values side by side, so that one convolution is enough. The
+        # activation function is the SiLU, $z \, \sigma(z)$.
+        qkv = torch.cat([self.query(x), self.key(x), self.value(x)], dim=-1)
+        qkv, recent = self.conv(qkv, recent, mask)
+        qkv = F.silu(at_least_single(qkv))
+
+        # Split into the three, and into heads. From here on there are at least 32 bits,
+        # because the memory is a sum of very many small numbers.
+        sizes = [self.heads * self.d_k, self.heads * self.d_k, self.heads * self.d_v]
+        q, k, v = (
+            torch.unflatten(part, -1, (self.heads, -1))
+            for part in torch.split(qkv, sizes, dim=-1)
+        )
+
+        # Keys have length 1, or the memory would explode.
+        q, k = F.normalize(q, dim=-1), F.normalize(k, dim=-1)
+
+        # Which share of the error is written. With $\beta$ up to 2 a token can [flip
+        # the sign](delta_net.py#DeltaNet.forward) of what it finds.
+        beta = torch.sigmoid(at_least_single(self.beta(x)))
+        if self.allow_neg_eigval:
+            beta = 2 * beta
+
+        # Which share of the memory is kept: $\log \alpha = -a \Delta$.
+        duration = F.softplus(at_least_single(self.alpha(x) + self.dt_bias))
+        log_alpha = -self.A_log.exp() * duration
+
+        # Padding writes nothing, and lets nothing fade.
+        if mask is not None:
+            beta, log_alpha = beta * mask[..., None], log_alpha * mask[..., None]
+
+        # A single token, as in generation, is one step of the loop. A longer text takes
+        # the chunks.
+        if memory is None:
+            memory = v.new_zeros(x.shape[1], self.heads, self.d_k, self.d_v)
+        rule: Callable[..., tuple[Tensor, Tensor]] = (
+            gated_delta_rule_loop if len(x) == 1 else gated_delta_rule_chunks
+        )
+        found, memory = rule(q, k, v, beta, log_alpha, memory)
+
+        # Normalise, let through what the gate lets through, and mix the heads.
+        y = self.norm(found.to(x.dtype))
+        y = y * F.silu(torch.unflatten(self.gate(x), -1, (self.heads, -1)))
+        return self.output(y.flatten(-2)), GatedDeltaNetState(memory, recent)
+
+
+# ## Cost
+#
+# $\alpha$ and $\beta$ are a number for each head and token, and the gate is one more
+# matrix of $C^2$ numbers. So the layer has about $5 C^2$ parameters where DeltaNet has
+# $4 C^2$. The state is as large as there. The [table on that page](delta_net.py#cost)
+# has the times of both.
+
+# ## Common mistakes
+#
+# * **The answer is read before the memory fades**: no error, and the loss falls. But
+#   what is subtracted is more than what is still there. A test beside another
+#   implementation finds it.
+# * **The mask comes after the exponential**: the result is right and the gradient is
+#   NaN, as infinity times 0 has no value.
+# * **$\alpha$ is multiplied up**: with a strong decay the products become 0, and then
+#   $0 / 0$. Add logarithms.
+# * **Padding lets the memory fade**: its $\beta$ is 0, and its $\alpha$ is not 1. Both
+#   must do nothing.
+
+# ## Differences from the paper
+#
+# * **Heads.** In Qwen3-Next two value heads share a key, where ours each have one.
+# * **Scaling.** Other implementations divide queries by $\sqrt{d_k}$. The norm that
+#   follows would take it out again.
