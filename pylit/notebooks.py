@@ -9,12 +9,13 @@ import base64
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from pylit.diagnostics import Diagnostic, Report
-from pylit.model import Module, SourceFile
+from pylit.model import Module, Note, Section, SourceFile, Span
 from pylit.parse import text_module
 
 FOLDER = "notebooks"
@@ -65,13 +66,22 @@ def _page(path: Path, base_url: str) -> tuple[Module, dict[str, bytes]]:
             parts.append(text)
         elif opening := _CHAPTER.match(text):
             parts.append(opening[0])
-    text = "\n\n".join(filter(None, parts)) + "\n"
+    parts = [part.strip("\n") for part in parts if part.strip()]
     if base_url:
         # Links to the site, as a page of it writes them.
-        text = text.replace(f"]({base_url})", "](../index.html)").replace(f"]({base_url}", "](../")
+        home, site = (f"]({base_url})", "](../index.html)"), (f"]({base_url}", "](../")
+        parts = [part.replace(*home).replace(*site) for part in parts]
+    text = "\n\n".join(parts) + "\n"
     source = SourceFile(path, name, f"{FOLDER}/{path.name}", False, True, text, "")
     values = {"title": title, "summary": " ".join(summary.split())}
-    return text_module(source, values, text, 1), files
+    module = text_module(source, values, text, 1)
+    # A note for each cell and each output: only words are translated.
+    notes, line = [], 1
+    for part in parts:
+        last = line + part.count("\n")
+        notes.append(Note("comment", Span(line, last), part, line, 0))
+        line = last + 2
+    return replace(module, sections=(Section(tuple(notes), None),)), files
 
 
 def _output(output: Mapping[str, Any], alt: str, name: str, files: dict[str, bytes]) -> str:

@@ -45,6 +45,11 @@ _HEAD = re.compile(
 )
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _HEADING = re.compile(r"#{1,6}[ \t]+\S")
+#: Code, and the output of code, as pages show notebooks.
+_NO_WORDS = re.compile(
+    r"^(`{3,}|~{3,}).*?^\1`*\s*?$|^<(pre|figure) class=\"[^\"]*out\">.*?</\2>$",
+    re.MULTILINE | re.DOTALL,
+)
 #: Words in a formula, which a translation writes in its language.
 _WORDS = re.compile(r"\\(text|mbox)\s*\{[^{}]*\}|\s+")
 
@@ -67,6 +72,11 @@ class Passage(NamedTuple):
 
 def passages(module: Module) -> Iterator[Passage]:
     """All passages of a page in order: its title and its summary, then those of its notes."""
+    return (passage for passage in _passages(module) if passage.place)
+
+
+def _passages(module: Module) -> Iterator[Passage]:
+    """The passages, and those that have no words; these have no place."""
     for key in _KEYS:
         if text := module.front_matter.get(key, ""):
             yield Passage(key, text)
@@ -76,6 +86,9 @@ def passages(module: Module) -> Iterator[Passage]:
         name = content.definition or name
         for note in content.notes:
             for place, part in _parts(note):
+                if not _NO_WORDS.sub("", part.text).strip():
+                    yield Passage("", part.text, section, part)
+                    continue
                 numbers[name] += 1
                 number = f"{name or 'page'}, {numbers[name]}"
                 yield Passage(place or number, part.text, section, part)
@@ -234,7 +247,10 @@ def translated(
     headings = [(h.line, h.slug) for note in draft.notes() for h in note.headings]
     values = dict(module.front_matter)
     notes: dict[int, list[Note]] = {}
-    for passage in passages(module):
+    for passage in _passages(module):
+        if passage.note and not passage.place:
+            notes.setdefault(passage.section, []).append(passage.note)
+            continue
         total += 1
         block = blocks.get(passage.hash)
         if block:
