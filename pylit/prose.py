@@ -344,7 +344,7 @@ class _NoteRenderer:
     def _image(self, token: Token) -> str:
         """An image of the site. One from elsewhere is not fetched: its text links to it."""
         address, place = str(token.attrs["src"]), self._place(token)
-        address = address if _SCHEME.match(address) else self._context.moved(address)
+        address = self._moved(address)
         words = plain_text(token.children or []).strip()
         scheme = address.partition(":")[0]
         if scheme in _FIGURES and self._context.own:
@@ -400,14 +400,23 @@ class _NoteRenderer:
 
     def _raw_html(self, html: str, first: int) -> str:
         """Raw HTML, with its addresses and anchors collected."""
-        for match in _ADDRESS_OR_ID.finditer(html):
+
+        def seen(match: re.Match[str]) -> str:
             line = first + html[: match.end()].count("\n")
-            if match["address"] is not None:
-                self._refer(match["address"], line)
-            else:
+            if match["address"] is None:
                 self._claim(match["id"], (line, 0))
+                return match[0]
+            address = self._moved(match["address"])
+            self._refer(address, line)
+            return match[0].replace(match["address"], address)
+
         self._folded += html.count("<details") - html.count("</details")
-        return html
+        return _ADDRESS_OR_ID.sub(seen, html)
+
+    def _moved(self, address: str) -> str:
+        """An address as this page writes it, if it is that of a file."""
+        elsewhere = not address or address[0] == "#" or _SCHEME.match(address)
+        return address if elsewhere else self._context.moved(address)
 
     def _heading_open(self, token: Token) -> None:
         """A heading; its anchor may be in it, or before it."""

@@ -74,6 +74,11 @@ def pages(site: Path) -> list[str]:
     return sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html"))
 
 
+def english(url: str) -> str:
+    """The address of the page that a page in Chinese translates; of any other, its own."""
+    return url.removeprefix("zh/")
+
+
 def packed(data: bytes) -> int:
     """Bytes on the wire."""
     return len(gzip.compress(data, 9))

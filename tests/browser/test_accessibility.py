@@ -37,7 +37,10 @@ def test_axe_on_pages_of_every_kind_with_everything_unfolded(
     site: Path, visit: Callable[..., Visit]
 ):
     window = visit("index.html")
-    drawn = [url for url in pages(site) if 'class="panels"' in (site / url).read_text("utf-8")]
+    # A page in Chinese has the parts of the English one; some of them stand for all.
+    own = [url for url in pages(site) if not url.startswith("zh/")]
+    drawn = [url for url in own if 'class="panels"' in (site / url).read_text("utf-8")]
+    drawn += ["zh/index.html", "zh/glossary.html", "zh/exercises.html", f"zh/{MHA}", f"zh/{MHA}"]
     looks = cycle([(320, "dark"), (1440, "light")])
     # What pages have in common is seen in both looks.
     compared = [url for url in pages(site) if url.startswith("compare/")] * 2

@@ -1,0 +1,80 @@
+"""The pages in Chinese: each beside its English sibling, and found by what readers type."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from browser_tools import MHA, Visit, pages
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.browser
+
+#: What a search in Chinese for each of the words finds first.
+QUERIES = """
+labml_nn/transformers/mha.html: 注意力, 多头注意力, 自注意力, 查询 键 值, multi-head attention
+labml_nn/transformers/positional_encoding.html: 位置编码, 正弦编码
+labml_nn/transformers/models.html: 编码器 解码器, 序列到序列, 教师强制
+labml_nn/transformers/feedback/index.html: 反馈记忆, feedback transformer
+labml_nn/recurrent/elman/index.html: 循环神经网络, 隐状态, elman
+labml_nn/lstm/index.html: 长短期记忆, 遗忘门, 细胞状态, LSTM
+labml_nn/lstm/gru.html: 门控循环单元, 更新门
+labml_nn/recurrent/linear_attention.html: 线性注意力, 快速权重
+labml_nn/recurrent/delta_net.html: delta 规则
+labml_nn/recurrent/mamba2.html: 状态空间模型, 状态空间对偶
+faults.html: 常见错误
+notation.html: 形状
+reading.html: 怎样阅读
+glossary.html: 词汇表
+exercises.html: 练习
+"""
+
+
+def chinese(site: Path) -> list[str]:
+    return [url for url in pages(site) if url.startswith("zh/")]
+
+
+def test_what_chinese_readers_type_finds_its_page_first(visit: Callable[..., Visit]):
+    page = visit("zh/index.html").page
+    page.keyboard.press("/")
+    field, results = page.locator("#search input"), page.locator("#results")
+    missed = []
+    for expected, queries in (line.split(": ") for line in QUERIES.strip().splitlines()):
+        for text in queries.split(", "):
+            field.fill(text)
+            expect(results).to_have_attribute("data-query", text)
+            first = page.locator("#results a").first.evaluate("link => link.href")
+            if not first.endswith(f"/zh/{expected}"):
+                missed.append((text, expected, first))
+    assert not missed, "\n".join(map(str, missed))
+    # What has no Chinese page is found in English.
+    field.fill("torchrun")
+    expect(page.locator("#results a").first).to_have_attribute(
+        "href", re.compile("/labml_nn/experiments/distributed.html")
+    )
+
+
+def test_each_page_leads_to_its_sibling_and_back(site: Path):
+    assert len(chinese(site)) > 20
+    for url in chinese(site):
+        english = url.removeprefix("zh/")
+        for page, other in ((url, english), (english, url)):
+            text = (site / page).read_text("utf-8")
+            (link,) = re.findall(r'<a class="tool" href="([^"]*)" lang', text)
+            assert (site / page).parent.joinpath(link).resolve() == (site / other).resolve()
+
+
+def test_a_page_in_chinese_has_the_anchors_of_its_sibling(site: Path):
+    for url in chinese(site):
+        texts = [(site / name).read_text("utf-8") for name in (url, url.removeprefix("zh/"))]
+        found, known = (set(re.findall(r'<h[2-4] id="([^"]*)"', text)) for text in texts)
+        if not url.endswith("exercises.html"):  # Its headings are titles of pages.
+            assert found == known, url
+
+
+def test_the_link_to_the_other_language_keeps_the_place(visit: Callable[..., Visit]):
+    window = visit(f"{MHA}#MultiHeadAttention.attend")
+    window.page.locator(".bar a[hreflang]").click()
+    window.page.wait_for_url(f"**/zh/{MHA}#MultiHeadAttention.attend")
+    window.page.locator(".bar a[hreflang]").click()
+    window.page.wait_for_url(f"{window.server}{MHA}#MultiHeadAttention.attend")
