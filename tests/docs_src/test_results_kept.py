@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
@@ -26,6 +27,7 @@ from docs_src.results.studies import (
     comparable,
     final,
     jobs,
+    make_all,
     read_result,
     results_of,
 )
@@ -120,6 +122,25 @@ def test_nothing_is_kept_that_no_study_has_declared():
     declared = {job.kept(RESULTS) for job in jobs()}
     found = set(RESULTS.rglob("*seed*.json")) | set(RESULTS.rglob("result.json"))
     assert found == declared & found
+
+
+def test_models_take_turns_so_that_a_busy_hour_slows_all_alike(capsys: pytest.CaptureFixture[str]):
+    todo, begun, kept = list(jobs(["models"])), [], []
+
+    def start(job):
+        begun.append(job)
+        return int(job.label == "elman"), "said"
+
+    assert not make_all(todo, start, kept.append, 1)
+    assert [job.seed for job in begun] == sorted(job.seed for job in todo)
+    assert {job.label for job in begun[: len(MODELS)]} == set(MODELS)
+    assert set(todo) - set(kept) == {job for job in todo if job.label == "elman"}
+    assert f"{len(kept)} of {len(todo)} runs made" in capsys.readouterr().out
+
+
+def test_an_estimate_of_its_cost_does_not_make_another_run():
+    run = MODELS["elman"]
+    assert replace(run, cost=2 * run.cost) == run != replace(run, preset="tiny")
 
 
 def test_a_result_is_that_of_the_run_as_it_is_declared():
