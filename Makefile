@@ -24,9 +24,9 @@ soak: install
 notebooks: install
 	$(BIN)/python -m docs_src.notebooks $(FLAGS) $(NAMES)
 
-# Makes the runs behind the page of results, those whose results are missing: about an hour of one
-# core. `FLAGS=--plan` says which, `FLAGS='--only heads --jobs 4'` chooses, and `FLAGS=--check`
-# compares four fresh short runs (half a minute of one core) with what is kept.
+# Makes the runs behind the page of results, those whose results are missing: about three hours of
+# one core for all of them. `FLAGS=--plan` says which, `FLAGS='--only heads --jobs 4'` chooses, and
+# `FLAGS=--check` compares a fresh short run of each model (a minute of one core) with what is kept.
 results: install
 	$(BIN)/python -m docs_src.results.studies $(FLAGS)
 

@@ -27,14 +27,20 @@ def _answers(task):
 
 
 def bench():
-    """The tasks of memory, at equal parameters."""
+    """The tasks of memory and a text, at equal parameters."""
     on_tasks = [_answers(task) for task in CHOSEN_ON]
-    rows = [[NAMES[name], *(_percent(of[name]) for of in on_tasks)] for name in MEMORY]
+    on_text = results_of("models", RESULTS)
+    rows = []
+    for name in MEMORY:
+        losses = [run.loss for run in on_text[name]]
+        answers = (_spread(of[name], ".0f") for of in on_tasks)
+        rows.append([NAMES[name], *answers, _spread(losses, ".2f")])
     notes = [
-        "Right answers in percent: the median of five seeds, with the lowest and the highest where "
-        "they differ. About 116,000 parameters each."
+        "Tasks: right answers in percent, with about 116,000 parameters each. Tiny Shakespeare: "
+        "the loss in nats per character, where less is better, with about 204,000 parameters. "
+        "Median of five seeds, with the lowest and the highest where they differ."
     ]
-    return Table(["model", *CHOSEN_ON], rows, notes=notes)
+    return Table(["model", *CHOSEN_ON, "Tiny Shakespeare"], rows, notes=notes)
 
 
 def state():
@@ -98,8 +104,8 @@ def _tensors(value):
     return [one for part in parts for one in _tensors(part)]
 
 
-def _percent(values):
+def _spread(values, digits):
     if not values:
         return MISSING
-    low, middle, high = (f"{x:.0f}" for x in (min(values), median(values), max(values)))
+    low, middle, high = (f"{x:{digits}}" for x in (min(values), median(values), max(values)))
     return middle if low == high else f"{middle} ({low} – {high})"

@@ -1,9 +1,20 @@
-"""What the runs of the studies have measured, in tables and curves."""
+"""What the runs of the studies have measured, in tables and drawings."""
 
 import sys
 from pathlib import Path
 
-from pylit.figures.draw import Figure, Plot, Table, element, polyline
+from pylit.figures.draw import (
+    LETTER,
+    LINE,
+    WIDTH,
+    Figure,
+    Panel,
+    Plot,
+    Table,
+    element,
+    line,
+    text,
+)
 
 RESULTS = Path(__file__).parents[1] / "results"
 sys.path.append(str(RESULTS))
@@ -22,38 +33,40 @@ from studies import (  # noqa: E402
 #: What stands for a run that nobody has made yet.
 MISSING = "—"
 NAMES = {
-    "autoregressive": "transformer",
-    "encoder_decoder": "encoder–decoder",
-    "feedback": "feedback",
     "elman": "Elman",
     "gru": "GRU",
     "lstm": "LSTM",
+    "autoregressive": "transformer",
+    "feedback": "feedback",
     "linear_attention": "linear attention",
     "delta_net": "DeltaNet",
     "gated_delta_net": "Gated DeltaNet",
     "mamba2": "Mamba-2",
+    "encoder_decoder": "encoder–decoder",
 }
 #: The trained model that comes along is the gated one.
 SHIPPED_NAMES = {**NAMES, "delta_net": NAMES["gated_delta_net"]}
-#: Whose loss is that of a text that goes on, so that they can be ranked.
-TEXT = ("autoregressive", "feedback", "elman")
+#: What a model keeps of the tokens before, for those whose loss is that of a text that goes on.
+STATES = {
+    **dict.fromkeys(("elman", "gru", "lstm"), "vector"),
+    **dict.fromkeys(("autoregressive", "feedback"), "list"),
+    **dict.fromkeys(("linear_attention", "delta_net", "gated_delta_net", "mamba2"), "matrix"),
+}
 
 
 def models():
     """The models at equal updates and at equal time."""
     found = results_of("models", RESULTS)
-    text = [results for name in TEXT for results in [found[name]] if results]
-    # What the shortest run took: every curve reaches so far.
-    ends = [run.last.process_seconds for runs in found.values() for run in runs]
-    shortest = min(ends, default=0.0)
-    _same_question([run for runs in text for run in runs])
+    on_text = _on_text()
+    shortest = _shortest(found)
     rows = []
     for name, results in found.items():
         spread = final(results) if results else None
         at_time = at_equal(results, shortest, "process_seconds") if results else None
         rows.append(
             [
-                NAMES[name] + ("" if name in TEXT else " *"),
+                NAMES[name] + ("" if name in STATES else " *"),
+                STATES.get(name, "list"),
                 f"{results[0].parameters:,}" if results else MISSING,
                 _loss(spread),
                 _range(spread),
@@ -62,37 +75,79 @@ def models():
                 _range(at_time),
             ]
         )
-    updates = text[0][0].last.step if text else 0
-    head = ["model", "parameters", f"loss after {updates:,} updates", "from – to"]
-    head += ["processor seconds", f"loss after {shortest:.0f} s", "from – to"]
+    updates = max((runs[0].last.step for runs in on_text.values()), default=0)
+    head = ["model", "state", "parameters", f"loss after {updates:,} updates", "from – to"]
+    head += ["CPU seconds", f"loss after {shortest:.0f} s", "from – to"]
     notes = ["* The loss of a reply, which cannot be compared with the loss of a text."]
-    return Table(head, rows, notes=[*notes, *_origin(found)])
+    return Table(head, rows, align="ll" + "r" * 6, notes=[*notes, *_origin(found)])
 
 
-def curves():
-    """Validation losses, over updates and over time."""
-    found = {name: runs for name, runs in results_of("models", RESULTS).items() if name in TEXT}
-    made = {name: runs for name, runs in found.items() if runs}
-    panels = []
-    every = [run for runs in made.values() for run in runs]
-    losses = [point.loss for run in every for point in run.validation if point.step]
-    heights = (min(losses) - 0.05, max(losses) + 0.05) if losses else (1.5, 3.0)
-    for spent, title, label in (
-        ("step", "equal updates", "updates"),
-        ("process_seconds", "equal time", "processor seconds"),
-    ):
-        end = max((getattr(run.last, spent) for run in every), default=1)
-        plot = Plot((0, end), heights, title=title, x_label=label, y_label="loss", height=150)
-        for tone, (name, runs) in enumerate(made.items()):
-            _band(plot, runs, spent, tone, NAMES[name])
-        panels.append(plot.panel())
-    told = ", ".join(f"{NAMES[name]} {final(runs).mean:.2f}" for name, runs in made.items())
+def ranges():
+    """The losses of the models on a text: a point for the mean, and a line for the range."""
+    on_text = _on_text()
+    shortest = _shortest(results_of("models", RESULTS))
+    after = {name: final(runs) for name, runs in on_text.items()}
+    timed = {name: at_equal(runs, shortest, "process_seconds") for name, runs in on_text.items()}
+    order = sorted(after, key=lambda name: after[name].mean)
+    panels = [
+        _range_panel("equal updates", {name: after[name] for name in order}),
+        _range_panel("equal CPU time", {name: timed[name] for name in order}),
+    ]
+    told = [
+        ", ".join(f"{NAMES[name]} {of[name].mean:.2f}" for name in sorted(of, key=of.get))
+        for of in (after, timed)
+    ]
     return Figure(
         panels,
-        "Validation losses that fall quickly at first and then ever more slowly, in nats per "
-        "letter, over updates and over processor seconds, with a band from the lowest to the "
-        f"highest seed. At the end: {told or 'nothing yet, the runs are still to be made'}.",
+        "The losses of nine models in nats per character, each with a point for the mean of the "
+        "seeds and a line from the lowest to the highest. From the lowest mean, at equal updates: "
+        f"{told[0]}. At equal CPU time: {told[1]}.",
     )
+
+
+def _range_panel(title, spreads):
+    """A row for each model, on one axis."""
+    kinds = list(dict.fromkeys(STATES.values()))
+    low = min((s.low for s in spreads.values()), default=1.5) - 0.02
+    high = max((s.high for s in spreads.values()), default=2.5) + 0.02
+    left = max(len(NAMES[name]) for name in STATES) * LETTER + 8
+    top, step = 2 * LINE + 10, 17.0
+    bottom = top + step * len(spreads)
+
+    def at(loss):
+        return left + (loss - low) / (high - low) * (WIDTH - 8 - left)
+
+    parts = [text(0, LINE - 3, title, classes="h")]
+    x = left
+    for tone, kind in enumerate(kinds):
+        parts.append(element("circle", f"f t{tone}", cx=x + 3, cy=2 * LINE - 7, r=3))
+        parts.append(text(x + 10, 2 * LINE - 3, kind))
+        x += len(kind) * LETTER + 26
+    tick = -(-low // 0.1) / 10
+    while tick < high:
+        parts.append(line(at(tick), top, at(tick), bottom, "g"))
+        parts.append(text(at(tick), bottom + LINE, f"{tick:.1f}", "middle"))
+        tick += 0.1
+    for i, (name, spread) in enumerate(spreads.items()):
+        y, tone = top + step * (i + 0.5), kinds.index(STATES[name])
+        parts.append(text(left - 6, y + 4, NAMES[name], "end"))
+        parts.append(line(at(spread.low), y, at(spread.high), y, f"l t{tone}"))
+        parts.append(element("circle", f"f t{tone}", cx=at(spread.mean), cy=y, r=3))
+    parts.append(text(WIDTH, bottom + 2 * LINE, "loss", "end"))
+    return Panel(WIDTH, bottom + 2 * LINE + 4, tuple(parts))
+
+
+def _on_text():
+    """The runs on a text that goes on, by model. Their losses can be ranked."""
+    found = results_of("models", RESULTS)
+    on_text = {name: found[name] for name in STATES if found[name]}
+    _same_question([run for runs in on_text.values() for run in runs])
+    return on_text
+
+
+def _shortest(found):
+    """What the shortest run took: every curve reaches so far."""
+    return min((run.last.process_seconds for runs in found.values() for run in runs), default=0.0)
 
 
 def depth():
@@ -166,7 +221,7 @@ def positions():
 
 
 def rates():
-    """Losses after a short run, for three learning rates."""
+    """Losses after a short run, for each learning rate."""
     found = results_of("rates", RESULTS)
     rows = []
     for name, best in BEST_RATE.items():
@@ -199,7 +254,7 @@ def shipped():
                 f"{run.result['best_validation_loss']:.3f}",
             ]
         rows.append(row)
-    head = ["model", "parameters", "MB", "updates", "processor seconds", "loss"]
+    head = ["model", "parameters", "MB", "updates", "CPU seconds", "loss"]
     notes = ["The loss of the encoder–decoder is that of a reply."]
     return Table(head, rows, notes=[*notes, *_origin(found)])
 
@@ -213,7 +268,7 @@ def _ablation(study, what, name):
         seconds = f"{_mean(runs, 'process_seconds'):.0f}" if runs else MISSING
         size = f"{runs[0].parameters:,}" if runs else MISSING
         rows.append([name(label), size, _loss(spread), _range(spread), seconds])
-    head = [what, "parameters", "loss", "from – to", "processor seconds"]
+    head = [what, "parameters", "loss", "from – to", "CPU seconds"]
     return Table(head, rows, notes=_origin(found))
 
 
@@ -259,16 +314,3 @@ def _loss(spread: Spread | None):
 
 def _range(spread: Spread | None):
     return f"{spread.low:.3f} – {spread.high:.3f}" if spread else MISSING
-
-
-def _band(plot, runs, spent, tone, label):
-    """The mean of several curves, and from the lowest to the highest."""
-    points = list(zip(*(run.validation for run in runs), strict=True))
-    points = [at for at in points if at[0].step]  # before the first update all are at log V
-    xs = [sum(getattr(p, spent) for p in at) / len(at) for at in points]
-    losses = [[p.loss for p in at] for at in points]
-    there = [plot.at(x, max(of)) for x, of in zip(xs, losses, strict=True)]
-    back = [plot.at(x, min(of)) for x, of in zip(xs, losses, strict=True)]
-    outline = polyline([*there, *reversed(back)]) + "z"
-    plot.add(element("path", f"f t{tone}", d=outline, fill_opacity="0.2"))
-    plot.line(xs, [sum(of) / len(of) for of in losses], tone, label=label)

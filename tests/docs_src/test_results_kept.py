@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
@@ -22,10 +23,12 @@ from docs_src.results.studies import (
     MODELS,
     RATES,
     STUDIES,
+    TOLERANCE,
     at_equal,
     comparable,
     final,
     jobs,
+    make_all,
     read_result,
     results_of,
 )
@@ -75,15 +78,37 @@ def is_clearly_below(study: str, lower: str, higher: str) -> bool:
 def test_what_the_page_says_of_models():
     found = results_of("models", RESULTS)
     fastest = min(run.last.process_seconds for runs in found.values() for run in runs)
-    at_time = {
-        label: at_equal(runs, fastest, "process_seconds").mean for label, runs in found.items()
-    }
-    for other in ("autoregressive", "feedback"):
-        assert is_clearly_below("models", "elman", other)
-    lead = mean(seeds("models", "autoregressive")) - mean(seeds("models", "feedback"))
-    assert 0 < lead < 0.05
-    assert at_time["elman"] < at_time["feedback"] - 0.1
-    assert abs(at_time["autoregressive"] - at_time["feedback"]) < 0.03
+    on_text = [label for label in MODELS if label != "encoder_decoder"]
+    at_time = {label: at_equal(found[label], fastest, "process_seconds") for label in on_text}
+    ahead, last = ("gru", "mamba2"), ("autoregressive", "feedback", "linear_attention")
+    middle = [label for label in on_text if label not in (*ahead, *last)]
+    for label in middle:
+        assert all(is_clearly_below("models", first, label) for first in ahead)
+    assert max(mean(seeds("models", label)) for label in middle) < min(
+        mean(seeds("models", label)) for label in last
+    )
+    assert not is_clearly_below("models", *ahead)
+    assert is_clearly_below("models", "gated_delta_net", "delta_net")
+    assert 0 < mean(seeds("models", "autoregressive")) - mean(seeds("models", "feedback")) < 0.05
+
+    # At equal time: Elman, then the other vectors, then all others.
+    others = [label for label in on_text if label not in ("elman", "gru", "lstm")]
+    assert all(at_time["elman"].high < at_time[label].low for label in on_text if label != "elman")
+    for label in ("gru", "lstm"):
+        assert all(at_time[label].high < at_time[other].low for other in others)
+    assert all(fastest < run.last.process_seconds / 4 for run in found["mamba2"])
+    assert at_time["feedback"].mean < at_time["autoregressive"].mean
+
+
+def test_times_of_a_model_differ_by_less_than_the_page_says():
+    times = [
+        [run.last.process_seconds for run in runs]
+        for runs in results_of("models", RESULTS).values()
+    ]
+    said = re.search(r"differ by up to (\d+) % from seed", " ".join(PAGE.split()))
+    assert said is not None
+    most = max(max(of) / min(of) - 1 for of in times)
+    assert 0.8 * float(said[1]) < 100 * most <= float(said[1])
 
 
 def test_what_the_page_says_of_depth():
@@ -120,6 +145,25 @@ def test_nothing_is_kept_that_no_study_has_declared():
     declared = {job.kept(RESULTS) for job in jobs()}
     found = set(RESULTS.rglob("*seed*.json")) | set(RESULTS.rglob("result.json"))
     assert found == declared & found
+
+
+def test_models_take_turns_so_that_a_busy_hour_slows_all_alike(capsys: pytest.CaptureFixture[str]):
+    todo, begun, kept = list(jobs(["models"])), [], []
+
+    def start(job):
+        begun.append(job)
+        return int(job.label == "elman"), "said"
+
+    assert not make_all(todo, start, kept.append, 1)
+    assert [job.seed for job in begun] == sorted(job.seed for job in todo)
+    assert {job.label for job in begun[: len(MODELS)]} == set(MODELS)
+    assert set(todo) - set(kept) == {job for job in todo if job.label == "elman"}
+    assert f"{len(kept)} of {len(todo)} runs made" in capsys.readouterr().out
+
+
+def test_an_estimate_of_its_cost_does_not_make_another_run():
+    run = MODELS["elman"]
+    assert replace(run, cost=2 * run.cost) == run != replace(run, preset="tiny")
 
 
 def test_a_result_is_that_of_the_run_as_it_is_declared():
@@ -165,6 +209,10 @@ def test_what_the_page_says_of_memory():
     for name in ("linear_attention", "delta_net", "gated_delta_net", "mamba2"):
         assert max(answers("parity", name)) < 0.75, name
     assert sum(share > 0.99 for share in answers("parity", "feedback")) == 4
+    # Good at recall and last on a text; ahead on a text and bad at recall.
+    for name in ("autoregressive", "linear_attention"):
+        assert median(seeds("models", "gru")) < median(seeds("models", name)) - 0.1
+    assert 0.1 < median(answers("recall", "gru")) < 0.13
 
 
 def test_models_on_tasks_of_memory_have_equal_parameters_and_the_best_rates():
@@ -182,7 +230,8 @@ def test_each_model_has_the_best_of_the_rates_that_were_tried():
     for name in MODELS:
         tried = {rate: found[f"{name}-{rate:g}"] for rate in RATES}
         if all(tried.values()):
-            best = min(tried, key=lambda rate: final(tried[rate]).mean)
+            losses = {rate: final(runs).mean for rate, runs in tried.items()}
+            best = min(r for r, loss in losses.items() if loss < min(losses.values()) + TOLERANCE)
             assert best == BEST_RATE[name], f"{name} does best with {best:g}"
 
 
