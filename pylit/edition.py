@@ -80,6 +80,9 @@ class Edition:
         self._moved = {draft.original: draft.url for draft in drafts}
         self._names = {draft.url: draft.name for draft in drafts}
         self._original_names = original._names if original else {}
+        #: Names of translated pages -> their original titles, by which search finds them too.
+        found = original._named if original else {}
+        self._original_titles = {d.name: (found[d.name].title,) for d in drafts if d.name in found}
         self._named = {draft.name: draft for draft in drafts}
         self.targets = {name: t for parsed, _ in self.pairs for name, t in parsed.targets.items()}
         self._urls = {draft.name: draft.url for draft in drafts if not draft.prose}
@@ -90,7 +93,11 @@ class Edition:
             self._named, self._urls = original._named | self._named, original._urls | self._urls
         config, report = site.config, site.report
         aliases = language.folder / ALIASES if original else site.options.docs / ALIASES
-        self._aliases = read_aliases(aliases, self._named, report)
+        own = read_aliases(aliases, self._named, report)
+        known = original._aliases if original else {}
+        self._aliases: dict[str, tuple[str, ...]] = {
+            n: (*known.get(n, ()), *own.get(n, ())) for n in {**known, **own}
+        }
         listed = (config.groups, config.paths)
         self._ranks = {p.name: n for n, of in enumerate(listed, 1) for g in of for p in g.pages}
         paths, groups = self._groups(config.paths), self._groups(config.groups)
@@ -246,8 +253,9 @@ class Edition:
     def search_entry(self, page: SearchPage) -> tuple[SearchPage, int]:
         """A page with its aliases for the search, and its rank."""
         name = self._names.get(page.url) or self._original_names[page.url]
-        if name in self._aliases:
-            page = counted(replace(page, names=(*page.names, *self._aliases[name])))
+        names = (*self._aliases.get(name, ()), *self._original_titles.get(name, ()))
+        if names:
+            page = counted(replace(page, names=(*page.names, *names)))
         # A lesson comes before its notebook, which may have the same name.
         rank = 0 if name.startswith(f"{FOLDER}/") else self._ranks.get(name, 0)
         return page, rank

@@ -20,7 +20,7 @@ from 0 to 1, which the network computes from the token. Near 1 nearly all is kep
 ($\beta = 0$). All others have 1. The keys are those of the last page, (1, 0) for Ann,
 (0, 1) for Ben and (0.6, 0.8) for Cleo:
 
-| token | $\alpha$ | error | memory after, row 1 | row 2 |
+| token | decay $\alpha$ | error | memory after, row 1 | row 2 |
 |:--|:--|:--|:--|:--|
 | Ann, (3, 1) | 1 | (3, 1) | (3, 1) | (0, 0) |
 | Ben, (2, 4) | 1 | (2, 4) | (3, 1) | (2, 4) |
