@@ -83,7 +83,7 @@ class Edition:
         #: Names of translated pages -> their original titles, by which search finds them too.
         found = original._named if original else {}
         self._original_titles = {d.name: (found[d.name].title,) for d in drafts if d.name in found}
-        self._named = {draft.name: draft for draft in drafts}
+        self._named: dict[str, Draft] = {draft.name: draft for draft in drafts}
         self.targets = {name: t for parsed, _ in self.pairs for name, t in parsed.targets.items()}
         self._urls = {draft.name: draft.url for draft in drafts if not draft.prose}
         notebooks = (draft for draft in drafts if draft.name.startswith(f"{FOLDER}/"))
