@@ -78,10 +78,11 @@ def translate_pages(
         if parsed.source.own and (file := language.page(parsed.source, site.report)):
             files[parsed.url] = file
     terms, glossary = site.terms, site.glossary
+    languages = site.config.language, language.code
     if glossary and (file := files.get(GLOSSARY)):
         # Without the check of terms, whose forms in this language it defines.
         draft = next(draft for parsed, draft in originals if parsed.url == GLOSSARY)
-        written, *_ = translated(glossary, draft, file, language.code, TranslatedTerms((), ()))
+        written, *_ = translated(glossary, draft, file, languages, TranslatedTerms((), ()))
         _, terms = read_glossary(written, Report())
     known = TranslatedTerms(site.terms, terms)
     words = {word: language.words[word] for word in _WORDS if word in language.words}
@@ -91,9 +92,16 @@ def translate_pages(
             module = with_replays(parsed.module, site.options.docs)
             module = glossary if glossary and parsed.url == GLOSSARY else module
             replays = repr(module.sections[len(parsed.module.sections) :])
-            parts = (parsed.key, draft.stamp, replays, file.digest, known.stamp, repr(words))
+            parts = (
+                parsed.key,
+                draft.stamp,
+                replays,
+                file.digest,
+                known.stamp,
+                repr((languages, words)),
+            )
             key = digest(site.generator, *parts)
-            make = partial(_translate, parsed, module, draft, file, language, known, key)
+            make = partial(_translate, parsed, module, draft, file, languages, known, key)
             page = site.cache.get(f"translated {language.prefix}{parsed.url}", key, make)
             if site.claim(page.url, file):
                 pages.append(page)
@@ -120,19 +128,19 @@ def _translate(
     module: Module,
     draft: Draft,
     file: SourceFile,
-    language: Language,
+    languages: tuple[str, str],
     terms: TranslatedTerms,
     key: str,
 ) -> ParsedPage:
     """The page of a module with the notes of a file of translations."""
-    page, translation, report = translated(module, draft, file, language.code, terms)
+    page, translation, report = translated(module, draft, file, languages, terms)
     if parsed.url == GLOSSARY:
         page, _ = read_glossary(page, report)
     count = len(parsed.module.sections)
     pairs = zip(module.sections[count:], page.sections[count:], strict=True)
     notes = (zip(old.notes, new.notes, strict=True) for old, new in pairs)
     replay = {old.text: new.text for both in notes for old, new in both if new.path}
-    url = f"{language.prefix}{parsed.url}"
+    url = f"{languages[1]}/{parsed.url}"
     return ParsedPage(
         replace(page, sections=page.sections[:count]),
         url,

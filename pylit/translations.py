@@ -35,8 +35,6 @@ from pylit.glossary import Term, pattern
 from pylit.model import Draft, Module, Note, SourceFile, Translation
 from pylit.prose import parser
 
-#: The folder of all languages, in that of the site's documents.
-FOLDER = "locale"
 #: Keys of the front matter that are translated.
 _KEYS = ("title", "summary")
 _GONE = "no longer in English"
@@ -231,7 +229,11 @@ class TranslatedTerms:
 
 
 def translated(
-    module: Module, draft: Draft, file: SourceFile, language: str, terms: TranslatedTerms
+    module: Module,
+    draft: Draft,
+    file: SourceFile,
+    languages: tuple[str, str],
+    terms: TranslatedTerms,
 ) -> tuple[Module, Translation, Report]:
     """The module with the notes of a file of translations, and what is wrong with them.
 
@@ -239,7 +241,7 @@ def translated(
         module: The module.
         draft: The draft of its page, which has the anchors of its headings.
         file: The file.
-        language: Of the translation.
+        languages: Those of the module and of the translation.
         terms: The terms of the glossary.
     """
     report, total, left = Report(), 0, 0
@@ -268,7 +270,7 @@ def translated(
             note = replace(passage.note, text=block.text, first_line=block.line, column=0)
             note = replace(note, path=file.display, anchors=anchors)
         else:
-            note = replace(passage.note, anchors=anchors, language="en")
+            note = replace(passage.note, anchors=anchors, language=languages[0])
             left += 1
         notes.setdefault(passage.section, []).append(note)
     sections = tuple(
@@ -276,7 +278,7 @@ def translated(
         for number, section in enumerate(module.sections)
     )
     page = replace(module, front_matter=values, sections=sections, translation=file)
-    return page, Translation(language, draft.url, total, left), report
+    return page, Translation(languages[1], draft.url, total, left), report
 
 
 def _check(
