@@ -231,10 +231,16 @@ class SiteFiles:
             url, (title, summary) = f"{view.prefix}{original}", map(words, texts)
             if url not in taken:
                 _, draft = generated_page(url, title, summary)
-                where = Place(languages=(*self.site.siblings(original),))
+                languages = self._not_found() if kind == "missing" else self.site.siblings(original)
+                where = Place(languages=(*languages,))
                 shown = PageView(kind, draft, escape(title), escape(summary), where)
                 text = self._html(edition, shown)
                 yield Page(text, AuditedPage(url, *links_and_anchors(text), url, {}, True))
+
+    def _not_found(self) -> Iterator[tuple[str, str, str]]:
+        """What the page for missing ones says in each language, and where its pages begin."""
+        for view, words in ((e.view, e.language.words) for e in self.site.editions):
+            yield view.language, words("There is no page at this address."), view.prefix + HOME
 
     def _texts(self) -> Iterator[tuple[str, bytes]]:
         """The pages as Markdown, ``llms.txt``, and all notes in one text."""

@@ -64,6 +64,7 @@ Hint
 Page
 {0} to exercise {1} of {2}
 Other pages
+There is no page at this address.
 Code
 Symbol
 All exercises of these pages, in reading order. An answer stands on the page of its question, and \
