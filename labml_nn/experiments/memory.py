@@ -93,9 +93,9 @@ class MemoryTask(Task):
     reads_text = False
     separator = " → "
     # Hyperparameters that suit the task, in place of those of a preset. Sequences are
-    # short at first, and grow. This matters: a transformer that began with all sixteen
-    # pairs had 14 % of the answers right after 1,000 updates, and one that began with
-    # two had all of them right after 800.
+    # short at first, and grow. This matters. After 1,000 updates, a transformer that
+    # began with all sixteen pairs answered 14 % of the questions. One that began with
+    # two pairs answered all of them after 800.
     training: ClassVar[Mapping[str, Any]] = {
         "steps": 800,
         "batch_size": 32,
@@ -215,7 +215,8 @@ class RecallTask(MemoryTask):
         def shuffled(row: Any) -> Any:
             return random.permuted(numpy.tile(row, (*shape, 1)), axis=1)
 
-        # The key of each pair, by its number in the sequence, and the value.
+        # Each sequence has $n$ random keys. A pair has one of them, by its number from
+        # 0 to $n - 1$, and a random value.
         keys = shuffled(1 + numpy.arange(self.keys))[:, :n]
         pairs = shuffled(numpy.repeat(numpy.arange(n), self.times))
         values = random.integers(self.values, size=pairs.shape) + 1 + self.keys

@@ -522,8 +522,8 @@ class LSTMLanguageModel(LanguageModel[LSTMState]):
         padding = self.config.padding_token
         mask = None if padding is None else tokens != padding
 
-        # Embeddings and logits do not depend on the state, so they are computed for all
-        # steps at once. Only the line between them runs step by step.
+        # A new state needs the one before, but no logits. So embeddings and logits are
+        # computed for all steps at once. Only the line between them runs step by step.
         x = self.dropout(self.embedding(tokens))
         h, after = self.lstm(x, state, mask)
         logits = self.output(self.dropout(h))
@@ -585,9 +585,9 @@ class LSTMLanguageModel(LanguageModel[LSTMState]):
 # ## Cost
 #
 # A layer has $4 N (C + N + 1)$ parameters, four times those of an Elman layer. A step
-# costs $4 N (C + N)$ multiplications, and a sequence $T$ times as many. All of that is
-# linear in the length of the sequence. Generation stores the $2 L N$ numbers of the
-# state, whatever was read before.
+# costs $4 N (C + N)$ multiplications, and a sequence $T$ times as many, so the work is
+# linear in its length. Generation stores the $2 L N$ numbers of the state, whatever was
+# read before.
 #
 # The products $W x_t$ of all steps can be computed at once, before the loop, and the
 # small operations of a step can be fused. `torch.nn.LSTM` does both, and so does

@@ -67,8 +67,8 @@ it.
 | reset gate | −10 | 10 | −10 |
 | candidate, $W x_t$ | 0 | 0 | −10 |
 
-Let us read the end of a line, `⏎`, and then `a"b"c"`. The last quotation mark is never
-closed.
+Let us read the end of a line, `⏎`, and then the whole line `a"b"c"⏎`. Its last
+quotation is never closed.
 
 | read | ⏎ | a | " | b | " | c | " | ⏎ |
 |:--|--:|--:|--:|--:|--:|--:|--:|--:|
@@ -197,7 +197,7 @@ has C features, a layer N cells, and there are L layers.
 | $W$ | `input_lin.weight` | `[3N, C]` | input weights, in the order $r, z, g$ |
 | $b$ | `input_lin.bias` | `[3N]` | their biases |
 | $U$ | `hidden_lin.weight` | `[3N, N]` | recurrent weights |
-| $d$ | `hidden_lin.bias` | `[3N]` | bias inside the reset gate's product |
+| $d$ | `hidden_lin.bias` | `[3N]` | its last N numbers; the others add to $b$ |
 | | `state` | `[L, B, N]` | hidden states of all layers |
 | $w_t$ | `tokens` | `[T, B]` | tokens of the language model |
 | | `logits` | `[T, B, V]` | logits of the next token |
@@ -269,8 +269,8 @@ class GRUCell(nn.Module):
         x_r, x_z, x_g = self.input_lin(x).chunk(3, dim=-1)
         h_r, h_z, h_g = self.hidden_lin(h).chunk(3, dim=-1)
 
-        # The two gates are sigmoids, from 0 to 1. In our example they are 1 and 0 at a
-        # quotation mark.
+        # The two gates are sigmoids, from 0 to 1. At a quotation mark of our example
+        # the reset gate is 1 and the update gate 0.
         r, z = torch.sigmoid(x_r + h_r), torch.sigmoid(x_z + h_z)
 
         # Where the reset gate is closed, the candidate depends on the input alone. The
@@ -433,8 +433,8 @@ class GRULanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
         padding = self.config.padding_token
         mask = None if padding is None else tokens != padding
 
-        # Only the second line runs step by step. Embeddings and logits do not depend on
-        # the state, so they are computed for all steps at once.
+        # Only the second line runs step by step. A new state needs the one before, but
+        # no logits. So embeddings and logits are computed for all steps at once.
         x = self.dropout(self.embedding(tokens))
         h, after = self.gru(x, state, mask)
         logits = self.output(self.dropout(h))
@@ -545,7 +545,8 @@ class GRULanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
 # </details>
 #
 # **3.** Write the cell of the paper, where the reset gate multiplies the state before
-# the product. With the same weights, for which $N$ does it compute the same as ours?
+# the product. With the same weights and $d = 0$, for which $N$ does it compute the same
+# as ours?
 #
 # <details><summary>Answer</summary>
 #

@@ -566,11 +566,11 @@ class LinearAttentionLanguageModel(RecurrentLanguageModel):
 #
 # $$q_t S_t = q_t S_0 + \sum_{s \le t} (q_t \cdot k_s) \, v_s$$
 #
-# The second sum is row $t$ of the table. For the chunks, cut this sum at $c$, the
-# beginning of the chunk in which $t$ lies. All pairs before $c$ are in $S_c$, and what
+# The second sum is row $t$ of the table. For the chunks, cut this sum at $r$, the last
+# token before the chunk in which $t$ lies. All pairs up to $r$ are in $S_r$, and what
 # remains is the table of one chunk:
 #
-# $$q_t S_t = q_t S_c + \sum_{c < s \le t} (q_t \cdot k_s) \, v_s$$
+# $$q_t S_t = q_t S_r + \sum_{r < s \le t} (q_t \cdot k_s) \, v_s$$
 #
 # With chunks of one token this is the loop, and with a single chunk it is the table.
 # The tests compare all three, with random sizes, with chunks that do not divide $T$,
@@ -578,10 +578,10 @@ class LinearAttentionLanguageModel(RecurrentLanguageModel):
 #
 # **When is which the cheapest?** A head computes $d_k d_v$ products for a write and as
 # many for a read. So the loop takes $2 T d_k d_v$ of them, and the table
-# $T^2 (d_k + d_v)$. Up to about $T = d_k$ the table is cheaper. With chunks of $c$
-# tokens there are $T c \, (d_k + d_v) + 2 T d_k d_v$. But products are not all. In the
-# loop each step waits for the one before, and starts several small operations for very
-# few numbers.
+# $T^2 (d_k + d_v)$. If $d_v = d_k$, the table is cheaper up to $T = d_k$. With chunks
+# of $c$ tokens there are $T c \, (d_k + d_v) + 2 T d_k d_v$. But products are not all.
+# In the loop each step waits for the one before, and starts several small operations
+# for very few numbers.
 #
 # ![Which pairs of a query and a key meet directly, and which by way of the
 # memory.](figure:linear_attention.forms)

@@ -32,7 +32,7 @@ def trace_model(T, B, C, N, V, L):
 def replay_brackets():
     """The cell of the table reads “f(g(x))”
 
-    One cell with the weights that we chose by hand. Its numbers are those of the second table.
+    One cell with the weights that we chose by hand. Its numbers are those of the third table.
 
     * `c = f * c` (2): The first bracket. The input gate is open, and the candidate 1 is added.
     * `c = f * c` (4): The second bracket. The forget gate is open, too: 1 stays, and 1 is added.
