@@ -394,10 +394,10 @@ class DeltaNet(nn.Module):
     r"""
     ## The layer
 
-    Where do keys, values and $\beta$ come from? All of them are computed from the input
-    of a token, keys and values also from the tokens just before it. This is the layer
-    of the figure. It is a mixer, which stands where attention stood in the [language
-    model](language_model.py).
+    Where do queries, keys, values and $\beta$ come from? All of them are computed from
+    the input of a token, and all but $\beta$ also from the tokens just before it. This
+    is the layer of the figure. It is a mixer, which stands where attention stood in the
+    [language model](language_model.py).
     """
 
     def __init__(

@@ -17,8 +17,8 @@ the whole memory fade.
 **Multiply it by a number.** Before each token, the memory is multiplied by $\alpha$,
 from 0 to 1, which the network computes from the token. Near 1 nearly all is kept. Near
 0 the page is turned. Let the token *Chapter two* have $\alpha = 0.1$, and write nothing
-($\beta = 0$). All others have 1. The keys are those of the last page, (1, 0) for Ann,
-(0, 1) for Ben and (0.6, 0.8) for Cleo:
+($\beta = 0$). For all others both numbers are 1. The keys are those of the last page,
+(1, 0) for Ann, (0, 1) for Ben and (0.6, 0.8) for Cleo:
 
 | token | decay $\alpha$ | error | memory after, row 1 | row 2 |
 |:--|:--|:--|:--|:--|
@@ -55,9 +55,10 @@ value.](figure:delta_net.gated_layer)
 The model that you can [try on the page of DeltaNet](delta_net.py#try-it) has these
 layers. In the first of them, a head has learned to turn the page at each space.
 
-**Is forgetting a gain?** For that model it is: on three speeches its loss is 1.29, and
-2.02 if you set $\alpha$ to 1 everywhere. But where everything has to be kept, as in
-[recall](../experiments/memory.py), the network must first learn not to forget.
+**Is forgetting a gain?** For that model it is: on three speeches its loss is 1.29 nats
+per character, and 2.02 if you set $\alpha$ to 1 everywhere. But where everything has to
+be kept, as in [recall](../experiments/memory.py), the network must first learn not to
+forget.
 
 **Where you meet it.** In Qwen3-Next three of four layers are Gated DeltaNets, and the
 fourth has attention. Kimi Linear has a finer variant, with an $\alpha$ for each feature
@@ -468,6 +469,6 @@ class GatedDeltaNet(nn.Module):
 
 # ## Differences from the paper
 #
-# * **Heads.** In Qwen3-Next two value heads share a key, where ours each have one.
+# * **Heads.** In Qwen3-Next two value heads share a key. Here each head has its own.
 # * **Scaling.** Other implementations divide queries by $\sqrt{d_k}$. The norm that
 #   follows would take it out again.

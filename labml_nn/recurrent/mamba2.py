@@ -511,8 +511,8 @@ class Mamba2(nn.Module):
         delta = torch.empty(heads).uniform_(math.log(0.001), math.log(0.1)).exp()
         self.dt_bias = nn.Parameter(delta.expm1().log())
 
-        # $A$ must stay negative, or the memory would grow without end. So we learn its
-        # logarithm, $A = -e^a$, which may be any number.
+        # $A$ must stay negative, or the memory would grow without end. So we write
+        # $A = -e^a$ and learn $a$ (`A_log`), which may be any number.
         self.A_log = nn.Parameter(torch.empty(heads).uniform_(1, 16).log())
 
         self.D = nn.Parameter(torch.ones(heads))
@@ -543,7 +543,8 @@ class Mamba2(nn.Module):
         vkq, recent = self.conv1d(vkq, recent, mask)
         v, k, q = torch.split(at_least_single(F.silu(vkq)), self.widths, dim=-1)
 
-        # Split into heads and groups. Then each head gets the key of its group.
+        # Split into heads and groups. Then each head gets the key and the query of its
+        # group.
         v = torch.unflatten(v, -1, (self.heads, self.d_v))
         k, q = (torch.unflatten(a, -1, (self.groups, self.d_k)) for a in (k, q))
         k, q = (a.repeat_interleave(self.heads // self.groups, dim=2) for a in (k, q))
@@ -678,9 +679,9 @@ class Mamba2LanguageModel(RecurrentLanguageModel):
 # The loop takes as many steps as there are tokens, and the backward pass stores a
 # matrix for each. Attention still wins here, because its layer is smaller and its
 # kernel is one call. But from 1,024 to 4,096 tokens its time grows to ten times as
-# much, and that of the chunks to seven times. (Their work grows four times only; we do
-# not know where the rest of the time goes.) Without a backward pass, 4,096 tokens
-# take 68 ms in chunks, and 106 ms with attention.
+# much, and that of the chunks to seven times. (The work of the chunks grows only four
+# times; we do not know where the rest of the time goes.) Without a backward pass, 4,096
+# tokens take 68 ms in chunks, and 106 ms with attention.
 
 # ## Common mistakes
 #

@@ -49,7 +49,7 @@ def trace_model(T, B, C, V, L, H):
 def replay_night():
     """A memory of 2 × 2 numbers: Ann, a night, and Ben
 
-    The loop with the numbers of the second table, one head with A = −0.1.
+    The loop with the numbers of the table for Ann and Ben, one head with A = −0.1.
 
     * `h = h + k_t` (1): What Ann has is written into the first row.
     * `h = log_decay_t` (2): The night takes 30. Only 0.05 of everything is left.
