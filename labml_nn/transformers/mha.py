@@ -75,8 +75,8 @@ Now *sleeps* takes four steps:
 
 1. **Compare** its query with each key, also with its own, by a dot product: multiply
    number by number, then add up. For *dog* that is 2·1 + 0·0 + 2·1 + 0·0 = 4. The more
-   two vectors point the same way, the larger it is. It also grows with their lengths.
-   It is 0 at a right angle, and negative if they point in opposite ways.
+   two vectors point the same way, the larger it is. It is 0 at a right angle, and
+   negative if they point in opposite ways. Its size also grows with their lengths.
 2. **Scale**: divide by $\sqrt 4$, because queries and keys have 4 numbers. The result
    is the **score** $e$ of each key.
 3. **Softmax**: take $\exp(e)$ of each score and divide it by the sum of all. Any
@@ -657,12 +657,13 @@ class KVCache:
 # ![Two of the 12 heads: the first attends to the line break after the name, the second
 # to the character before.](figure:mha.trained)
 #
-# The figure shows a beginning that we made up. Now take a speech from the plays, "KING
-# RICHARD II: What must the king do now?" On average over its characters from the second
-# on, the first head gives 0.47 of its weight to the line break after the name. No other
-# head gives it more than 0.06. The second gives 0.64 to the previous character. No head
-# is an induction head. In "Romulus and Remus" three times in a row, none gives more
-# than 0.01 to the character that followed last time.
+# The figure shows a beginning that we made up. Now take a speech from the plays: the
+# name "KING RICHARD II:", a line break, and "What must the king do now?" We average
+# over the characters of the question from its second on. The first head gives 0.47 of
+# its weight to the line break after the name. No other head gives it more than 0.06.
+# The second gives 0.64 to the previous character. No head is an induction head. In
+# "Romulus and Remus" three times in a row, none gives on average more than 0.01 to the
+# character that followed last time.
 #
 # Which head matters most? Let us switch off one at a time. The loss, the mean of $-\ln
 # p$ for the probability $p$ that the model gave to the right character, is 1.21 on the

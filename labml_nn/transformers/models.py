@@ -92,7 +92,7 @@ example the sub-layer reads (0, −1.414, 2.828, 1), and its result is added to 
 ## From a vector to the next word
 
 At the end the decoder gives us a vector for each target position. The **generator**
-makes one number of it for each word of the vocabulary, with one more learned matrix.
+makes one number of it for each word of the vocabulary, with a learned matrix and bias.
 These numbers are the **logits**. The larger the logit, the likelier the word. A softmax
 turns logits into probabilities, as it does for the weights of attention. Suppose these
 are the logits at the first position, where the decoder has read only *start*. (Those of
@@ -126,10 +126,10 @@ it:
 
 The two rows are the same sequence, shifted by one. At each position the decoder gets
 the *true* tokens so far, whatever it would have written itself. This is called
-**teacher forcing**. The causal mask hides the labels, which are all there, one place to
-the right. So one forward pass computes all predictions of an answer in parallel. If we
-write $w$ for the source, and $y_0, y_1, \dots$ for the target with its start token, our
-loss is the mean over all $T$ labels:
+**teacher forcing**. Each label but the last is also an input, one place to the right,
+and the causal mask hides it there. So one forward pass computes all predictions of an
+answer in parallel. If we write $w$ for the source, and $y_0, y_1, \dots$ for the target
+with its start token, our loss is the mean over all $T$ labels:
 
 $$\mathcal{L} = -\frac{1}{T} \sum_{t=0}^{T-1}
     \ln p(y_{t+1} \mid y_0, \dots, y_t, \; w)$$
@@ -243,9 +243,10 @@ class EmbeddingsWithPositionalEncoding(nn.Module):
         positions = fixed_positions(self.positional_encodings, offset, len(x))
 
         # *Who* is token 3, so we look up row 3. With the paper's initial values the
-        # factor $\sqrt C$ brings the embedding to the size of the position. With ours
-        # it starts smaller. [Positional
-        # encoding](positional_encoding.py#scaling-the-embeddings-by-c) has the numbers.
+        # factor $\sqrt C$ brings the embedding to the size of the position ([the
+        # numbers](positional_encoding.py#scaling-the-embeddings-by-c)). `nn.Embedding`
+        # alone starts with larger values, and [`EncoderDecoder`](#EncoderDecoder) with
+        # smaller ones if the vocabulary is large.
         embedded: Tensor = self.linear(x) * math.sqrt(self.d_model)
         return embedded + positions
 
@@ -407,9 +408,9 @@ class Encoder(nn.Module):
     * `n_layers`: number of layers, $L$
     * `final_norm`: whether a last normalisation follows; `norm` makes it
 
-    The class knows nothing of sources and targets, only its mask decides. With a causal
-    mask it is the stack of a language model, which has no cross-attention: the
-    [autoregressive Transformer](autoregressive.py) uses it so.
+    The class knows nothing of sources and targets. What a token may see depends on the
+    mask alone. With a causal mask it is the stack of a language model, which has no
+    cross-attention: the [autoregressive Transformer](autoregressive.py) uses it so.
     """
 
     def __init__(
@@ -634,7 +635,8 @@ class EncoderDecoder(nn.Module):
         **Exposure bias.** While we train it, the decoder sees only true tokens. When it
         writes, it sees its own. After a mistake it reads a beginning unlike any that it
         was trained on, which makes the next mistake more likely
-        ([@bengio2015scheduled]). A low loss does not measure that.
+        ([@bengio2015scheduled]). The loss does not show this, because it is computed
+        with true tokens.
         """
         check_targets(src, tgt, padding_token, label_smoothing)
 

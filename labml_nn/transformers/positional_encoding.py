@@ -212,20 +212,20 @@ Can a network *learn* that? The paper hopes so ("we hypothesized", §3.5), and d
 show it. What we know is that its weights *can* express it.
 
 **Does it work?** We trained small [language models](autoregressive.py) on Shakespeare,
-each for less than a minute on one CPU core. There were four ways to tell positions, and
-five runs with each. This is the mean loss on text that they had not seen. The loss of a
-character is $-\ln p$ if the model gave it the probability $p$, in a unit called nat.
-Guessing among 65 characters would cost $\ln 65 = 4.17$:
+each for less than a minute on one CPU core: without positions and with three ways to
+tell them, in five runs each. This is the mean loss on text that they had not seen. The
+loss of a character is $-\ln p$ if the model gave it the probability $p$, in a unit
+called nat. Guessing among 65 characters would cost $\ln 65 = 4.17$:
 
 | no positions | learned vectors | sinusoids | rotary positions |
 |--:|--:|--:|--:|
-| 2.25 | 2.20 | 2.19 | 1.94 |
+| 2.25 | 2.20 | 2.19 | 1.95 |
 
-Why are sinusoids hardly better than no positions at all? Such a model may look only
-back, and this alone tells it [something about order](#relative-schemes). And a sum of
-token and position is only a hint: the layers above must find out about distances by
-themselves. *Rotary positions*, a later scheme that you find there, too, put the
-distance into attention itself.
+Why are sinusoids hardly better than no positions at all? In a language model each token
+sees only itself and earlier tokens, and this alone tells the model [something about
+order](#relative-schemes). And a sum of token and position is only a hint: the layers
+above must find out about distances by themselves. *Rotary positions*, a later scheme
+that you find there, too, put the distance into attention itself.
 
 After 18 seconds of training, one of the models with sinusoids writes like this. It has
 found out how long words and lines are, but hardly a word:
@@ -287,8 +287,8 @@ def get_positional_encoding(
     positions = torch.arange(first, first + max_len, dtype=dtype, device=device)
     angles = positions.unsqueeze(1) * frequencies
 
-    # Even features are sines and odd features are cosines, side by side. If $C$ is odd,
-    # the last sine has no cosine.
+    # Even-numbered features are sines, and odd-numbered ones are their cosines. If $C$
+    # is odd, the last sine has no cosine.
     encodings = torch.empty(max_len, d_model, dtype=dtype, device=device)
     encodings[:, 0::2] = torch.sin(angles)
     encodings[:, 1::2] = torch.cos(angles[:, : d_model // 2])
@@ -479,10 +479,10 @@ class LearnedPositionalEncoding(nn.Module):
 # | rotary positions | 1.86 | 1.87 | 2.53 |
 #
 # As soon as the sinusoids leave what training has shown, the model meets combinations
-# of angles that it has never seen, and soon it knows hardly more than which letters are
-# frequent. That alone would give a loss of 3.35 on the same text. Rotary positions last
-# a little longer. Press et al. ([-@press2021train]) measured the same in large models,
-# and proposed a scheme that works for longer texts.
+# of angles that it has never seen, and soon it knows hardly more than which characters
+# are frequent. That alone would give a loss of 3.35 on the same text. Rotary positions
+# last a little longer. Press et al. ([-@press2021train]) measured the same in large
+# models, and proposed a scheme that works for longer texts.
 #
 # ## Scaling the embeddings by √C
 #
@@ -554,8 +554,9 @@ class LearnedPositionalEncoding(nn.Module):
 # ## Common mistakes
 #
 # * **No division by $C$** in the exponent. With $C = 512$ only 2 features then vary by
-#   more than 0.01 within 1,000 positions, where 503 should. The second hand would need
-#   628 million positions to come round. See also [common mistakes](../../faults.md).
+#   more than 0.01 within 1,000 positions (largest minus smallest value), where 503
+#   should. The second hand would need 628 million positions to come round. See also
+#   [common mistakes](../../faults.md).
 # * **No offset** in generation. To notice it, compare the outputs with a cache and
 #   without: they must be equal.
 # * **A plain attribute** in place of a buffer. The model works on the CPU and fails on

@@ -59,3 +59,12 @@ def test_its_page_leads_to_it(name: str):
     path = path if path.is_file() else path.with_suffix("") / "__init__.py"
     values, _, _ = split(path.read_text(encoding="utf-8").split('"""')[1], Report())
     assert values["notebook"] == f"notebooks/{name}.ipynb"
+
+
+def test_more_heads_did_not_help_in_the_stored_run():
+    """The notebook says so below the outputs of its training."""
+    document = nbformat.read(MAKER.path("mha"), as_version=4)
+    outputs = "".join(o.get("text", "") for c in document.cells for o in c.get("outputs", []))
+    found = dict(re.findall(r"(\d) heads: validation loss ([\d.]+)", outputs))
+    losses = [float(found[heads]) for heads in "1248"]
+    assert losses == sorted(losses)

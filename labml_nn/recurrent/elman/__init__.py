@@ -128,8 +128,9 @@ repeat. Four things are new in this program:
 2. The text is read in chunks of ten letters, and the state after one chunk is passed to
    the next.
 3. PyTorch remembers how each number was computed (its *graph*), to find derivatives.
-   `detach` makes it forget that for the state. Otherwise the backward pass of each
-   chunk would run through all chunks before it.
+   `detach` makes it forget that for the state. Otherwise the backward pass of the
+   second chunk would run into the first, and PyTorch would [raise an
+   error](#common-mistakes).
 4. The gradient is **clipped**: if it is too long, we make it shorter. The reason
    [follows below](#the-gradient).
 
@@ -190,7 +191,7 @@ learned this from word order alone.
 Are the first letters of words the hard ones for a network of ours, too? The one that
 you can [try below](#try-it) has read Shakespeare, letter by letter. Give it a verse
 that it has not seen. The first letter of a word costs it 2.67 nats on average, and each
-later one 0.74:
+later one 0.74, if we count the space behind the word among them:
 
 ![The loss of each letter of a verse. The first letters of words stand
 out.](figure:trained.surprise_of_elman)
@@ -698,13 +699,13 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
 # the gradient has **vanished**. In the second the gradient **explodes**, and one update
 # can ruin all weights. Only $u = \pm 1$ does neither.
 #
-# **With a vector.** An error at $h_t$ has two sources: the prediction at step $t$, and
-# everything that goes wrong later because of it. Write $g_t$ for the part that comes
-# from the prediction at step $t$ alone. Write $\delta_t$ for the gradient of the whole
-# loss with respect to the sum $a_t = W x_t + U h_{t-1} + b$. What do the later steps
-# send back? If unit $j$ changes by a little, the sum of unit $i$ at the next step
-# changes by $U_{ij}$ times as much. So unit $j$ gets back $U_{ij}$ times the gradient
-# of that sum, added up over all sums. For all units together that is $U^\top
+# **With a vector.** The gradient at $h_t$ has two sources: the prediction at step $t$,
+# and all later predictions, because $h_t$ changes them, too. Write $g_t$ for the part
+# that comes from the prediction at step $t$ alone. Write $\delta_t$ for the gradient of
+# the whole loss with respect to the sum $a_t = W x_t + U h_{t-1} + b$. What do the
+# later steps send back? If unit $j$ changes by a little, the sum of unit $i$ at the
+# next step changes by $U_{ij}$ times as much. So unit $j$ gets back $U_{ij}$ times the
+# gradient of that sum, added up over all sums. For all units together that is $U^\top
 # \delta_{t+1}$. We add both parts, and multiply by the slope $f'(a_t)$ of each unit.
 # ($\odot$ multiplies number by number.)
 #
@@ -713,9 +714,9 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
 #   \frac{\partial \mathcal{L}}{\partial W} = \sum_t \delta_t x_t^\top$$
 #
 # The weights are used at every step, so their gradients are sums over all steps. And
-# with each step back, the gradient is multiplied by $U$ and by the slope of $f$, which
-# takes the place of the factor $u$. The slope of tanh is one minus the square of its
-# value. The derivative of a vector by another one is a matrix, which holds the
+# with each step back, the gradient is multiplied by $U^\top$ and by the slope of $f$,
+# which takes the place of the factor $u$. The slope of tanh is one minus the square of
+# its value. The derivative of a vector by another one is a matrix, which holds the
 # derivative of each component by each. Here it is a product, in which *diag* writes the
 # slopes on the diagonal of a matrix of zeros:
 #

@@ -75,11 +75,12 @@ first holds `x` and the second `y`. (A trained network has a code of its own, wi
 more features.) Here we take two layers, to see a mixture. Suppose that at step 2 the
 embedding knows neither number. Suppose also that the lower layer has computed 6 by
 mistake, and that the upper one corrects it. (One layer could do without this, if it
-made no mistake.) Each layer has a learned number, its **layer weight** $a_l$. It may be
-any number, also a negative one. The *softmax* turns these into **shares**, which are
-positive and sum to one. It raises $e$ to each of them and divides the results by their
-sum. (In attention, below, other words are usual: what stands before the softmax is the
-*score*, and what comes out of it is the *weight*.)
+made no mistake.) Each layer has a learned number, its **layer weight** $a_l$, and so
+has the embedding, as layer 0. A layer weight may be any number, also a negative one.
+The *softmax* turns these into **shares**, which are positive and sum to one. It raises
+$e$ to each of them and divides the results by their sum. (In attention, below, other
+words are usual: what stands before the softmax is the *score*, and what comes out of it
+is the *weight*.)
 
 | layer | output | weight $a_l$ | exp | share | share × output |
 |--:|:--|--:|--:|--:|:--|
@@ -283,9 +284,9 @@ class FeedbackTransformer(nn.Module):
         ### The loop over steps
 
         You know this loop: it is the table of the program, read from top to bottom
-        ([@fan2020feedback, "Feedback Memory"]). Why is there no causal mask, as in
-        other language models? Such a mask hides later tokens, where all positions are
-        computed in parallel. Here the future does not exist yet.
+        ([@fan2020feedback, "Feedback Memory"]). Why is there no causal mask, as in a
+        Transformer that predicts text? Such a mask hides later tokens, where all
+        positions are computed in parallel. Here the future does not exist yet.
 
         Takes the embedded tokens and the memory before them. Returns the outputs of the
         top layer and the memory after them.
@@ -327,7 +328,8 @@ class FeedbackTransformer(nn.Module):
         ### A slot
 
         The memory vector itself is the slot, key and value in one. Each layer projects
-        all slots again at each step, which is 2·S·C² multiplications for S slots.
+        all slots again at each step. For S slots these are 2·S·C² multiplications in
+        each layer.
         """
         return vector, vector
 
@@ -842,8 +844,8 @@ def append_slot(
 # How long is a chain of computations? Follow a chain from the first step to step $t$.
 # It passes all $L$ layers of each step, because memory leads from the top of one step
 # to the bottom of the next. These are $L \, (t + 1)$ layers, one after the other. In a
-# Transformer the chain has $L$ layers at every step. If only the layers up to $l$ had a
-# noticeable share of memory, the chain would have $l \, t + L$.
+# Transformer the longest chain has $L$ layers, whatever the step. If only the layers up
+# to $l$ had a noticeable share of memory, the chain would have $l \, t + L$.
 #
 # ![Longest chains of layers in a Transformer and in a Feedback Transformer, found with
 # gradients.](figure:chains.unrolled)
@@ -985,11 +987,12 @@ def append_slot(
 #
 # </details>
 #
-# **2.** With a horizon of $\tau = 2$, how far back does the influence of a token reach?
+# **2.** With a horizon of $\tau = 2$, how far back can a token lie that still
+# influences an output?
 #
 # <details><summary>Answer</summary>
 #
-# To the beginning: $m_t$ was computed from $m_{t-2}$, which was computed from
+# At the beginning: $m_t$ was computed from $m_{t-2}$, which was computed from
 # $m_{t-4}$, and so on. The horizon limits how far a step attends, not how far
 # information travels. It travels through memory alone. If memory holds embeddings only,
 # as in exercise 1, nothing passes beyond the window.
