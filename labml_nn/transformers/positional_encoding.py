@@ -219,7 +219,7 @@ called nat. Guessing among 65 characters would cost $\ln 65 = 4.17$:
 
 | no positions | learned vectors | sinusoids | rotary positions |
 |--:|--:|--:|--:|
-| 2.25 | 2.20 | 2.19 | 1.95 |
+| 2.25 | 2.20 | 2.19 | 1.91 |
 
 Why are sinusoids hardly better than no positions at all? In a language model each token
 sees only itself and earlier tokens, and this alone tells the model [something about

@@ -201,7 +201,8 @@ def test_the_lines_that_print_the_table(capsys):
 
 def test_losses_with_each_kind_of_positions():
     names = ("positions/none", "positions/learned", "positions/sinusoidal")
-    studies = [*names, "models/autoregressive"]
+    # The study of depths has the same run with rotary positions.
+    studies = [*names, "feedback_depth/transformer-4"]
     runs = [
         [json.loads(file.read_text(encoding="utf-8")) for file in RESULTS.glob(f"{study}-seed*")]
         for study in studies
