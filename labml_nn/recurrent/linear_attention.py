@@ -85,9 +85,10 @@ adds up the values with these weights. This is attention. Only the softmax is mi
 Now look at the left side. It needs no list of keys and values, because the matrix $S$
 is all that it needs. We have only moved a pair of brackets, from $(q \, k_s^\top) \,
 v_s$ to $q \, (k_s^\top v_s)$, and the list has become a matrix of fixed size. With a
-softmax we cannot move the brackets. In $\exp(q \cdot k_s)$ query and key are multiplied
-*inside* of the exp. To write it as a dot product of a vector of $q$ and a vector of
-$k_s$, these vectors would need infinitely many numbers.
+softmax we cannot. Brackets can be moved only between products, and in $\exp(q \cdot
+k_s)$ the exp stands around the product. Could it be the dot product of longer vectors?
+Each term of $\exp(x) = 1 + x + \tfrac12 x^2 + \dots$ would need numbers of its own, and
+the terms never end.
 
 So we can compute the same in two ways. One is a table of scores, one for each query and
 each key up to it, as in attention with a causal mask. The other is a loop. For each
@@ -127,10 +128,11 @@ values, which is as large as a value, however long the text is. Our sums grow wi
 pair. Cleo got 8.4 apples, more than anybody has.
 
 **Divide by the sum of the weights.** For Ann the weights are 1, 0 and 0.6, so we divide
-(6, 1) by 1.6 and get (3.75, 0.625). This lies between what she has and what Cleo has.
-Where do we get the sum of the weights from? It is what the same read would return if
-all values were 1. So each value gets one more number, a 1, and $S$ one more column. We
-call this column $z$. It is the sum of all keys.
+(6, 1) by 1.6 and get (3.75, 0.625). This is still wrong, because Cleo's key is so near.
+But it lies between what she has and what Cleo has. Where do we get the sum of the
+weights from? It is what the same read would return if all values were 1. So each value
+gets one more number, a 1, and $S$ one more column. We call this column $z$. It is the
+sum of all keys.
 
 **Make the weights positive.** A dot product can be negative or zero, and a division by
 such a sum makes no sense. But if all numbers of queries and keys are positive, so are
@@ -158,9 +160,11 @@ is the token **before**. So the key must not come from the token itself. It must
 from its neighbour.
 
 A **short convolution** repairs this. It makes a key out of the keys of the last four
-tokens, as a weighted sum, and the network learns the weights. With the weights 0, 0, 1
-and 0 it takes the key of the token before. With 0, 0, 0 and 1 it changes nothing. That
-is right for the query, because when *Ann* is asked, *Ann* is the current token.
+tokens, as a weighted sum, and the network learns the weights. The last weight belongs
+to the token itself. So 0, 0, 1 and 0 take the key of the token before, and 0, 0, 0 and
+1 change nothing. That is right for the query, because when *Ann* is asked, *Ann* is the
+current token. (At *Ben* a pair is written, too: the value of *Ben* under the key of
+*3*. It does no harm if that key is orthogonal to those of the names.)
 
 ## Training
 
@@ -171,12 +175,13 @@ minutes of one CPU core. The model writes like this:
 > lifess seek.
 
 Its loss is 1.76 nats per character, on the part of the text that was held back. An
-[LSTM](../lstm/__init__.py) with as many parameters has 1.70 after as many updates. Why
-does a matrix not do better than a vector? Let us look at the weights that it stands
-for. In no head does the character before get more than 5 % of them on average, where
-equal weights would give it 3 %. A head of the [Transformer](../transformers/mha.py)
-gives it 65 %. The softmax can single out one character, because $\exp$ turns a small
-lead into a large one. Without it, weights differ much only if keys are nearly
+[LSTM](../lstm/__init__.py) with as many parameters has 1.70 after as many updates,
+1,250. Why does a matrix not do better than a vector? Let us look at the weights that it
+stands for. How much does the character just before get? A head of the
+[Transformer](../transformers/mha.py) gives it 65 % on average, and here no head more
+than 5 %. (In a text of 89 characters, equal weights, $1/t$ for each of $t$ characters,
+would give it 3 %.) The softmax can single out one character, because $\exp$ turns a
+small lead into a large one. Without it, weights differ much only if keys are nearly
 orthogonal. On this text the model did not learn such keys. Its weights stay nearly
 equal, and what is found is close to a mean of all that was read.
 
@@ -193,16 +198,17 @@ The trained model runs in this page. Type, and watch the memory of a head fill u
 
 ## What it gains, and what it costs
 
-A new token costs the same after ten tokens and after ten thousand. One head writes
-$d_k \cdot d_v$ numbers and reads as many, and the state stays as large as it is. A
-whole text costs $T$ times that, and not $T^2$. In training, nothing has to wait: with
-[chunks](#linear_attention_chunks), most of the work is a few products of matrices.
+A new token costs the same after ten tokens and after ten thousand. If a value has $d_v$
+numbers, a head writes $d_k \cdot d_v$ of them and reads as many, and the state stays as
+large as it is. A whole text costs $T$ times that, and not $T^2$. In training, nothing
+has to wait: with [chunks](#linear_attention_chunks), most of the work is a few products
+of matrices.
 
 The price: in each head at most $d_k$ pairs are found exactly, while attention has room
-for all. How bad is it to write more? The figure shows random keys of length 1, and
-values that are one of 64. What is found is disturbed, but as long as the right value
-still stands out, you can guess it. So a memory holds more than $d_k$ pairs if a few
-mistakes do no harm:
+for all. How bad is it to write more? In the figure, keys are random and of length 1. A
+value is one of 64 words, written as a 1 among 63 zeros. What you read is disturbed, but
+if the largest number still stands in the right place, the word is found. So a memory
+holds more than $d_k$ pairs if a few mistakes do no harm:
 
 ![The share of values that are found, by the number of pairs, for keys of 4, 8, 16 and
 32 numbers.](figure:linear_attention.capacity)
@@ -279,8 +285,8 @@ def linear_attention_loop(
     for q_t, k_t, v_t in zip(q, k, v, strict=True):
         # **Write**: add the outer product of key and value. The key becomes a column
         # and the value a row, so that each number of one meets each number of the
-        # other. This makes a new matrix. The old one may still be needed, by a gradient
-        # or by a caller who goes on from there twice.
+        # other. Why not `+=`? It would change the old matrix, which may still be
+        # needed, by a gradient or by a caller who goes on from there twice.
         memory = memory + k_t[..., :, None] * v_t[..., None, :]
 
         # **Read**: the query times the matrix. It reads after the pair is written, so a
@@ -301,9 +307,10 @@ def linear_attention_table(
     The same as attention: $Y = \operatorname{tril}(Q K^\top) \, V$. Nothing waits for
     anything, but the table has $T^2$ numbers.
     """
-    # Each query meets each key. `tril` keeps the lower triangle, diagonal included: a
-    # token reads what was written up to now. Attention sets the other scores to
-    # $-\infty$, because a softmax follows. Without one they become 0.
+    # Each query meets each key, and `d`, which is missing behind the arrow, is summed
+    # over. `tril` keeps the lower triangle, diagonal included: a token reads what was
+    # written up to now. Attention sets the other scores to $-\infty$, because a softmax
+    # follows. Without one they become 0.
     scores = torch.einsum("tbhd,sbhd->bhts", q, k).tril()
     found = torch.einsum("bhts,sbhe->tbhe", scores, v)
 
@@ -578,16 +585,17 @@ class LinearAttentionLanguageModel(RecurrentLanguageModel):
 #
 # **When is which the cheapest?** A head computes $d_k d_v$ products for a write and as
 # many for a read. So the loop takes $2 T d_k d_v$ of them, and the table
-# $T^2 (d_k + d_v)$. If $d_v = d_k$, the table is cheaper up to $T = d_k$. With chunks
-# of $c$ tokens there are $T c \, (d_k + d_v) + 2 T d_k d_v$. But products are not all.
-# In the loop each step waits for the one before, and starts several small operations
-# for very few numbers.
+# $T^2 (d_k + d_v)$. If $d_v = d_k$, the table has fewer up to $T = d_k$. With chunks of
+# $c$ tokens there are $T c \, (d_k + d_v) + 2 T d_k d_v$. But products are not all. In
+# the loop each step waits for the one before, and starts several small operations for
+# very few numbers. The table takes only a few large ones, so it stays ahead for longer.
 #
 # ![Which pairs of a query and a key meet directly, and which by way of the
 # memory.](figure:linear_attention.forms)
 #
 # So the loop is for a single token, as in generation. The table is for short texts, and
-# the chunks are for all others. This is what layers with 64 features and 4 heads take:
+# the chunks are for all others. This is what layers with 64 features and 4 heads take,
+# so $d_k$ is 16:
 #
 # ![A layer of attention, and the three forms of linear
 # attention.](table:performance.linear_attention)

@@ -19,7 +19,8 @@ each word decide how fast?
 
 ## A bucket with a hole
 
-Let us begin with a single number, $h$. Think of it as the water in a bucket. Each word
+Let us begin with a single number, $h$. Think of it as the water in a bucket, its
+*state*. (Models built from such states are called *state space models*.) Each word
 opens a tap for a while. How strong the stream is, $x$, depends on the word: 7 for the
 7, 9 for the 9, and 1 for a word such as *er*. At the same time water runs out through a
 hole in the bottom. The more there is, the faster it runs out.
@@ -43,8 +44,8 @@ Suppose that each word takes the same time. With $\Delta = 1$ a step keeps $e^{-
 | $\Delta = 0.1$ for all | 0.70 | 0.62 | 0.56 | 0.51 | 1.28 | 1.05 |
 
 Neither will do. In the first row a single *er* washes the 7 away. In the second row the
-memory fades slowly, but it also hears badly. When the 9 arrives, more than a quarter of
-the water is still from before.
+memory fades slowly, but then the old water stays. When the 9 has come, more than a
+quarter is still from before.
 
 **Let each word say how long it takes.** A number shall take $\Delta = 1$, and all other
 words $\Delta = 0.001$:
@@ -83,18 +84,21 @@ The key of Ann is (1, 0), so she has the first row of the matrix, and that of Be
 | Ben … | (0, 1) | (2, 4) | 1 | 0.90 | (0.14, 0.05) | (2, 4) |
 
 Multiply the matrix above by what is kept. Then add $\Delta$ times the **outer product**
-of key and value, which is each number of the key times each number of the value. To
+of key and value, which is each number of the key times each number of the value. (So
+$\Delta$ also says how much is written: with $\Delta = 2$ Ann would have 6 apples.) To
 read, multiply the query by the matrix. The query for Ann is her key, (1, 0), and it
 finds the first row. In the morning next to nothing is known about Ann.
 
 **In one formula.** $k_t$, $v_t$ and $q_t$ are key, value and query of step $t$:
 
-$$h_t = e^{\Delta_t A} \, h_{t-1} + \Delta_t \, k_t \, v_t^\top, \qquad
-  y_t = h_t^\top q_t$$
+$$h_t = e^{\Delta_t A} \, h_{t-1} + \Delta_t \, k_t^\top v_t, \qquad
+  y_t = q_t \, h_t$$
 
-Keys, values and queries are vectors, $\Delta_t$ and $A$ are single numbers. A layer has
-several such memories side by side, its **heads**. Each has its own $A$, so that some
-forget fast and others slowly.
+Keys, values and queries are rows, $\Delta_t$ and $A$ are single numbers. Linear
+attention divides what it finds by the sum of the weights, and so it needs a $\phi$ that
+makes them positive. Here nothing is divided, and weights may be negative. The sum does
+not grow without end, because it fades. A layer has several such memories side by side,
+its **heads**. Each has its own $A$, so that some forget fast and others slowly.
 
 ## The same from a table
 
@@ -190,15 +194,17 @@ with torch.no_grad():
     tokens, targets = batch(T=1000, B=8)
     right = (model(tokens).argmax(-1) == targets).float().mean()
     sums = model.mamba.in_proj(model.embedding.weight)[:, -1]  # the last row is for Δ
-    delta = F.softplus(sums + model.mamba.dt_bias)
+    delta = F.softplus(sums + model.mamba.dt_bias)  # makes it positive
+    kept = torch.exp(-model.mamba.A_log.exp() * delta)
 print(f"{right:.1%}, er: {delta[0]:.3f}, digits: {delta[1:].min():.2f} or more")
+print(f"kept by er: {kept[0]:.2f}, by digits: {kept[1:].max():.2f} or less")
 assert right > 0.99 and delta[1:].min() > 10 * delta[0]
 ```
 
 After 200 updates all answers are right, even in texts that are twenty times longer than
 those of the training. And look at $\Delta$: it is 0.006 for *er*, and at least 0.12 for
-a digit, which is twenty times as long. The network has found by itself that digits
-matter and *er* does not.
+a digit. With the $A$ that was learned, *er* keeps 0.95 of the memory, and a digit 0.33
+or less. The network has found by itself that digits matter and *er* does not.
 
 Two layers of width 64, with four heads each, were trained on Shakespeare for three
 minutes of one CPU core. They write like this:
@@ -207,8 +213,8 @@ minutes of one CPU core. They write like this:
 > great. LUCIO: The child, if is friends, back in her better
 
 Their loss is 1.63 nats per character, on the part of the text that was held back. After
-as many updates the [LSTM](../lstm/__init__.py#training) reaches 1.65, with twice as
-many parameters.
+as many updates, 2,000, the [LSTM](../lstm/__init__.py#training) reaches 1.65, with
+twice as many parameters.
 
 ## Try it
 
@@ -236,8 +242,8 @@ a single word from long ago, and all the others cost the same for each new token
 
 <details><summary>Symbols, their code and shapes</summary>
 
-The paper has other letters. On this page, as on all others, B is the batch and C the
-width of the model.
+The paper has other letters. In our shapes, as on all pages, B is the batch, C the width
+of the model and D the numbers of a key. The skip is another $D$.
 
 | Symbol | Code | Shape | Paper | Meaning |
 |:--|:--|:--|:--|:--|
@@ -334,9 +340,9 @@ def ssd_table(
     # `cumsum(0)` adds from top to bottom in each column. Then $e$ to these sums is $L$.
     # Above the diagonal the sums are 0 and would give 1, so `causal` puts zeros there.
     #
-    # Two running sums and their difference would need less work. But after a night of
-    # −3000 that difference has lost its last digits, and we want to know what is left
-    # since breakfast.
+    # One running sum of $\Delta A$ would need less work: take its value at $t$, minus
+    # that at $s$. But 32 bits have about seven digits. After a night of −3000, a step
+    # of −0.1 comes out as −0.1001 or −0.0999. So each column is added up by itself.
     causal = log_decay.new_ones(len(q), len(q)).tril()
     past = causal.tril(-1)[..., None, None]
     decay = causal[..., None, None] * (past * log_decay[:, None]).cumsum(0).exp()
@@ -496,8 +502,8 @@ class Mamba2(nn.Module):
         # One product computes all that a step needs: the gate, then values, keys and
         # queries, and at last one number for each head, from which $\Delta$ will come.
         # Values have $H$ heads. But one key and one query often serve all of them
-        # (`groups` is 1), because heads already differ in what they write and in how
-        # fast they leak.
+        # (`groups` is 1). That saves parameters, and the heads still differ in what
+        # they write and in how fast they leak.
         self.widths = [heads * self.d_v, groups * self.d_k, groups * self.d_k]
         sums = self.widths[0] + sum(self.widths) + heads
         self.in_proj = nn.Linear(d_model, sums, bias=bias)
@@ -637,28 +643,31 @@ class Mamba2LanguageModel(RecurrentLanguageModel):
 
 # ## From Mamba to Mamba-2
 #
-# What is a *state space*? Engineers describe a thing that changes, such as a spring or
-# a bucket, by its state $h$, by what pushes it, $x$, and by what one sees of it, $y$:
-# $h' = A h + B x$ and $y = C h + D x$. There $A$ is a matrix. The letters of the paper
-# come from here.
+# Engineers describe a thing that changes, such as a spring or a bucket, by its state
+# $h$, by what pushes it, $x$, and by what one sees of it, $y$: $h' = A h + B x$ and
+# $y = C h + D x$. There $A$ is a matrix. The letters of the paper come from here.
 #
 # **S4** ([@gu2021efficiently]) made layers of this, for long signals such as sound.
-# Neither $\Delta$ nor $B$ nor $C$ depended on the input. So each step did the same, and
-# the whole layer was one very long convolution. But such a layer cannot select.
+# Neither $\Delta$ nor $B$ nor $C$ depended on the input. So how much an input counted
+# depended only on how long ago it came, and the whole layer was one very long
+# convolution. But such a layer cannot select.
 #
 # **Mamba** ([@gu2023mamba]) let the input compute $\Delta$, $B$ and $C$. Each feature
 # of a value had its own $\Delta$, and each number of a state its own $A$. Then decays
-# differ inside a matrix, and no table $L$ serves for all of it. The loop remained, and
-# needed a special program for GPUs, a *parallel scan*.
+# differ inside a matrix, and no table $L$ serves for all of it. The loop remained, as a
+# special program for GPUs. This *parallel scan* joins two neighbouring steps into one,
+# then two such pairs, and so on.
 #
 # **Mamba-2** ([@dao2024transformers]) has a single $A$ and a single $\Delta$ for a
 # whole head. That is less, and it makes the table possible. With products of matrices
 # in place of a scan, the paper could afford states of 128 rows. Mamba had 16 of them.
 #
-# In the language of the paper, $L$ is a *1-semiseparable* matrix: below the diagonal,
-# each number is a product of consecutive factors. The lower left corner of such a
-# matrix has rank 1. That is why a single matrix $h$ between two chunks is enough to say
-# all about it.
+# Why is a single matrix $h$ between two chunks enough? Cut a text in two. How much is
+# left of a word before the cut, at a word behind it? What is left up to the cut, times
+# what is left from there on. The first factor is already in $h$, and the second is the
+# same for all words before the cut. So later words need only $h$. In $L$, the numbers
+# of such pairs are a column times a row, or a matrix of rank 1. The paper calls such an
+# $L$ *1-semiseparable*.
 
 # ## Cost
 #
@@ -681,7 +690,8 @@ class Mamba2LanguageModel(RecurrentLanguageModel):
 # kernel is one call. But from 1,024 to 4,096 tokens its time grows to ten times as
 # much, and that of the chunks to seven times. (The work of the chunks grows only four
 # times; we do not know where the rest of the time goes.) Without a backward pass, 4,096
-# tokens take 68 ms in chunks, and 106 ms with attention.
+# tokens take 68 ms in chunks, and 106 ms with attention. (The table was not timed at
+# 4,096 tokens, where each of its tensors has 268 MB.)
 
 # ## Common mistakes
 #
@@ -710,7 +720,7 @@ class Mamba2LanguageModel(RecurrentLanguageModel):
 #   behind it, as in the hybrid models of today.
 # * **Norm.** As in `transformers`, one norm spans all heads. The authors' program
 #   normalises each group on its own, which is the same for one group.
-# * **Discretisation.** The exact solution of $h' = A h + k v^\top$ over a time $\Delta$
+# * **Discretisation.** The exact solution of $h' = A h + k^\top v$ over a time $\Delta$
 #   writes $(e^{\Delta A} - 1) / A$ times the product. The paper uses $\Delta$, which is
 #   nearly the same for small steps, and so do we.
 # * **Limits of $\Delta$** are an option of both programs, and left out here.

@@ -14,12 +14,18 @@ from labml_nn.recurrent.linear_attention import (
 
 
 def trace_forms(T, B, H, D, Dv):
-    """Each form, and two chunks of a chunked one."""
+    """The loop and the table."""
     q, k, v = torch.randn(T, B, H, D), torch.randn(T, B, H, D), torch.randn(T, B, H, Dv)
     memory = torch.zeros(B, H, D, Dv)
     linear_attention_loop(q, k, v, memory)
     linear_attention_table(q, k, v, memory)
-    linear_attention_chunks(q, k, v, memory, chunk=2)
+
+
+def trace_chunks(n, chunk, B, H, D, Dv):
+    """Full chunks, so that the length is a product."""
+    T = n * chunk
+    q, k, v = torch.randn(T, B, H, D), torch.randn(T, B, H, D), torch.randn(T, B, H, Dv)
+    linear_attention_chunks(q, k, v, torch.zeros(B, H, D, Dv), chunk)
 
 
 def trace_convolution(T, B, F):

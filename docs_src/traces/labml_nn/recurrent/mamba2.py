@@ -14,12 +14,18 @@ from labml_nn.recurrent.mamba2 import (
 
 
 def trace_forms(T, B, H, D, Dv):
-    """Each form, and chunks of two tokens."""
+    """The loop and the table."""
     q, k, v = torch.randn(T, B, H, D), torch.randn(T, B, H, D), torch.randn(T, B, H, Dv)
     log_decay, h = -torch.rand(T, B, H), torch.zeros(B, H, D, Dv)
     ssd_loop(q, k, v, log_decay, h)
     ssd_table(q, k, v, log_decay, h)
-    ssd_chunks(q, k, v, log_decay, h, chunk=2)
+
+
+def trace_chunks(n, chunk, B, H, D, Dv):
+    """Full chunks, so that the length is a product."""
+    T = n * chunk
+    q, k, v = torch.randn(T, B, H, D), torch.randn(T, B, H, D), torch.randn(T, B, H, Dv)
+    ssd_chunks(q, k, v, -torch.rand(T, B, H), torch.zeros(B, H, D, Dv), chunk)
 
 
 def trace_convolution(T, B, F):
