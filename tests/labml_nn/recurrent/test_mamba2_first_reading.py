@@ -73,6 +73,11 @@ def test_the_table_by_hand():
     torch.testing.assert_close(weights[:, 0, 0], torch.tensor(expected).double(), atol=3e-4, rtol=0)
 
 
+def test_a_running_sum_loses_digits_after_a_long_night():
+    steps = torch.tensor([-3000.0, -0.1, -0.1]).cumsum(0).diff()
+    assert [f"{step:.4f}" for step in steps.tolist()] == ["-0.1001", "-0.0999"]
+
+
 def test_the_figure_shows_a_chapter_that_the_9_closes():
     assert "only 0.05 is left of the first four words, and all of the 9" in figures.decays().alt
 
