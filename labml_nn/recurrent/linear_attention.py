@@ -85,7 +85,7 @@ adds up the values with these weights. This is attention. Only the softmax is mi
 Now look at the left side. It needs no list of keys and values, because the matrix $S$
 is all that it needs. We have only moved a pair of brackets, from $(q \, k_s^\top) \,
 v_s$ to $q \, (k_s^\top v_s)$, and the list has become a matrix of fixed size. With a
-softmax we cannot. Brackets can be moved only between products, and in $\exp(q \cdot
+softmax this fails. Brackets can be moved only between products, and in $\exp(q \cdot
 k_s)$ the exp stands around the product. Could it be the dot product of longer vectors?
 Each term of $\exp(x) = 1 + x + \tfrac12 x^2 + \dots$ would need numbers of its own, and
 the terms never end.
