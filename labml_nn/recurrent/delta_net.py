@@ -46,9 +46,9 @@ is called the **delta rule**, as *delta* is the letter for a difference
 
 **What if keys are not at right angles?** Let Cleo come in, with 5 apples. There is no
 third direction at right angles to both, so let her key be (0.6, 0.8). You can check
-each line of this table. The answer is the key times the memory of the line above, the
-error is the value minus the answer, and each number of the key adds so many times the
-error to a row of the memory:
+each line of this table. The answer is the key times the memory of the line above. The
+error is the value minus the answer. For Cleo, 0.6 times the error is added to the first
+row of the memory, and 0.8 times to the second:
 
 | pair | answer before | error | memory after, row 1 | row 2 |
 |:--|:--|:--|:--|:--|
@@ -60,10 +60,12 @@ error to a row of the memory:
 Cleo now gets $0.6 \cdot (2.68, -1.28) + 0.8 \cdot (4.24, 0.96) = (5, 0)$, exactly what
 she has. But Ann and Ben have been disturbed, because their keys are similar to hers. So
 the *last* pair can always be found, and older ones only as far as later keys are at
-right angles to theirs. Two features have room for two people.
+right angles to theirs. Keys of two numbers (**features**) have room for two people.
 
 How much does a larger memory hold? We give keys 16 features, write random pairs, and
-count how often the answer to a key is nearer to its last value than to all others:
+count how often the answer to a key is nearer to its last value than to all others that
+were ever written. These are 8 to 64 values on the left. On the right they are 64, and a
+guess would find 1.6 %:
 
 ![How often the value of a key is found, in a memory for keys of 16 features. Left:
 eight random keys get new values again and again. Right: 64 random keys are written
@@ -81,13 +83,15 @@ room for what is new.
 nothing about anybody's apples. So the network computes a number
 $\beta$ for each token, from 0 to 1, and writes $\beta$ times the error. With 1 the
 answer is replaced, with 0 nothing is written, and with 0.5 it moves half of the way. In
-the right figure, a memory with $\beta = 0.3$ keeps older pairs for longer.
+the right figure, a memory with $\beta = 0.3$ keeps older pairs for longer. But
+in the left one it ends at 0.69, and the delta rule at 0.85.
 
 If you have trained a network, you have seen this before. The memory is a small network
-with one layer, $v \approx k S$. Its loss for a pair is half of the squared error, and
-the gradient of that loss is minus the outer product of key and error. So each token is
-*one step of gradient descent*, and $\beta$ is its learning rate. While the large
-network reads, it trains a small one.
+with one layer, $v \approx k S$. Nobody has given it a loss. But suppose that it is half
+of the squared error. Then its gradient is minus the outer product of key and error
+([exercise 1](#exercises) lets autograd compute it). So each token is *one step of
+gradient descent*, and $\beta$ is its learning rate. While the large network reads, it
+trains a small one.
 
 **In one formula.** With the key $k_t$, the value $v_t$ and the query $q_t$ of a token
 as rows, the error is written, and then the query reads:
@@ -100,30 +104,36 @@ y_t &= q_t S_t
 A layer has a few such memories side by side, its **heads**, each with keys, values and
 $\beta$ of its own.
 
-![A layer. Each token computes a key, a value, a query, and a number β. What the memory
-answers to the key is subtracted from the value.](figure:delta_net.layer)
+![A layer. Each token computes a key, a value, a query, and a number β, by projections
+(linear). A short convolution (conv) adds the tokens just before, and L2 divides by the
+length. What the memory answers to the key is subtracted from the value. What the query
+finds is normalised (norm).](figure:delta_net.layer)
 
 ## Training
 
-The delta rule can only replace what stands under a key that comes again. All else stays
-for ever, also when a story is over. So the model that we trained can do one more thing:
-before each token, its memory fades by a number $\alpha$ from 0 to 1. That is a [Gated
-DeltaNet](gated_delta_net.py), the next page. Two layers with 64 features and four heads
-each, trained on Shakespeare for less than three minutes of one CPU core, write like
-this:
+How good is the delta rule alone? On Shakespeare, at equal parameters and updates,
+linear attention has a loss of 1.915 nats per character and DeltaNet 1.886
+([results](../../results.md#ten-models-at-equal-parameters)). The ranges of their seeds
+overlap. The rule changes the memory only along keys that come. When a story is over, it
+cannot clear all at once. A [Gated DeltaNet](gated_delta_net.py), the next page, can.
+Before each token, its memory fades by a number $\alpha$ from 0 to 1. It has 1.835.
+
+So we trained a gated one for longer. Two layers with 64 features and four heads each
+write like this, after 3,000 updates in less than three minutes of one CPU core:
 
 > Why not recess deserved to joy you thungs thou art. SICINIUS: Do see the country and
 > means and no sound with the first, good great strengthen unjurbon'd and cares
 
-Their loss is 1.64 nats per character, on the part of the text that was held back. The
-[LSTM](../lstm/__init__.py#training) reaches 1.65 with twice as many parameters. A text
-of characters hardly asks for a good memory. [Other tasks](../experiments/memory.py) do.
+Their loss is 1.64, on the part of the text that was held back. The
+[LSTM](../lstm/__init__.py#training) reaches 1.65 after 2,000 updates, with twice as
+many parameters. (Its 1.70 on the last page was after 1,250.) A text of characters
+hardly asks for a good memory. [Recall and overwriting](../experiments/memory.py) do.
 
 ## Try it
 
-What do its heads keep? Look at the numbers of two heads in the first layer. One has
-learned to forget at each space ($\alpha$), and the other does not write spaces
-($\beta$). Watch them while you type:
+What do its heads keep? In the first layer, head 1 has learned to forget at each space
+($\alpha$). So all that it remembers is of the current word. Head 4 hardly writes spaces
+($\beta$). Watch both while you type:
 
 ![What a trained model keeps and writes along a line: α and β of two heads, by
 character.](figure:live.deltas)
@@ -132,10 +142,10 @@ character.](figure:live.deltas)
 
 The memory has the same size after ten tokens and after ten thousand, as in linear
 attention, and now it can be corrected. The price is the product $k_t S_{t-1}$. A token
-must know what the memory answers before it can write, so it seems that the tokens have
-to wait for each other. They need not, and [one section](#delta_rule_chunk) of this page
-explains why. And the memory is still a small matrix. It cannot hold everything, so
-large models add a few layers of attention.
+must know what the memory answers before it can write. Do the tokens have to wait for
+each other? Hardly, as [All tokens at once](#delta_rule_chunk) explains. And the memory
+is still a small matrix. It cannot hold everything, so large models add a few layers of
+attention.
 
 ```python
 import torch
@@ -222,9 +232,9 @@ def delta_rule_loop(
         # time, this is (3, 1).
         answer = (k_t[..., None, :] @ memory)[..., 0, :]
 
-        # **Write** the error, under the same key. For Ann it is (−2, 0). Why is the
-        # answer exactly (1, 1) from now on? The key has length 1, so it finds exactly
-        # once what was just written under it: $(3, 1) + 1 \cdot (-2, 0)$.
+        # **Write** the error, under the same key. For Ann it is (−2, 0). Why does her
+        # key find exactly (1, 1) now? It has length 1, so it finds exactly once what
+        # was just written under it: $(3, 1) + 1 \cdot (-2, 0)$.
         error = v_t - answer
         written = beta_t[..., None] * error
         memory = memory + k_t[..., :, None] * written[..., None, :]
@@ -247,10 +257,10 @@ def delta_rule_chunk(
     The loop is slow, because each step is small and waits for the one before. What does
     it wait for? For the answer of the memory. But this memory is a sum of what was
     written before, each under its own key. So the *errors* before are enough, and we
-    never need the matrix itself. Let us write $u_1$ to $u_4$ for what was written, the
-    four errors of our table. The fourth key, that of Cleo, has the dot product 0.6 with
-    the key of Ann, and 0.8 with that of Ben. So Cleo finds 0.6 times what was written
-    for Ann, and 0.8 times what was written for Ben:
+    never need the matrix itself. In our table $\beta$ is 1, so the four errors are
+    written as they are. Let us call them $u_1$ to $u_4$. The fourth key, that of Cleo,
+    has the dot product 0.6 with the key of Ann, and 0.8 with that of Ben. So Cleo finds
+    0.6 times both errors of Ann, the first and the third, and 0.8 times that of Ben:
 
     $$u_4 = v_4 - 0.6 \, u_1 - 0.8 \, u_2 - 0.6 \, u_3$$
 
@@ -266,7 +276,9 @@ def delta_rule_chunk(
     This is a system of linear equations, and an easy one. The matrix is **unit lower
     triangular**: ones on the diagonal and nothing above it, since no error depends on a
     later one. The first line says $u_1 = v_1$. Put that into the second, then both into
-    the third, and so on. One call does it for all tokens.
+    the third, and so on. That is still one after the other. But a line takes only a few
+    numbers times short vectors, no product with the memory, and one call does all
+    lines. The rest are products of matrices, for all tokens together.
 
     The arguments are those of the loop, and so is the result.
     """
@@ -275,17 +287,18 @@ def delta_rule_chunk(
     q, k, v = (part.permute(1, 2, 0, 3) for part in (q, k, v))
     beta = beta.permute(1, 2, 0)[..., None]
 
-    # The matrix of the equations: how much of the error at $s$ is found by the key at
-    # $t$. It is the table of [attention](../transformers/mha.py), with keys in place of
-    # queries. Only what lies below the diagonal is looked at, and `unitriangular` says
-    # that the diagonal is 1.
+    # With any $\beta$, and a memory $S_0$ before the first token, line $t$ says
+    # $u_t = \beta_t \big( v_t - k_t S_0 - \sum_{s<t} (k_t \cdot k_s) \, u_s \big)$.
+    # If the sum stands on the left, $\beta_t$ multiplies its dot products and the right
+    # side, but not $u_t$ itself. So `unitriangular` puts ones on the diagonal, and of
+    # `overlaps` only what lies below is used. It is the table of
+    # [attention](../transformers/mha.py), with keys in place of queries.
     overlaps = beta * (k @ k.mT)
 
     # The right side: values, minus what the keys find in the memory before this chunk.
     right = beta * (v - k @ memory)
 
-    # This line replaces the loop. It finds all that is written,
-    # $u_t = \beta_t \big( v_t - k_t S_0 - \sum_{s<t} (k_t \cdot k_s) \, u_s \big)$.
+    # This line replaces the loop. It finds all that is written.
     written = torch.linalg.solve_triangular(
         overlaps, right, upper=False, unitriangular=True
     )
@@ -481,7 +494,8 @@ class DeltaNet(nn.Module):
         # v$. The old answer is multiplied by $1 - \beta$, which is never negative. With
         # $\beta$ up to 2 it reaches −1, and a token can *flip the sign* of what it
         # finds. That is what a network needs to tell odd from even, as in [exercise
-        # 3](#exercises) ([@grazzi2024unlocking]).
+        # 3](#exercises) ([@grazzi2024unlocking]). The factor is an eigenvalue of the
+        # matrix $I - \beta k^\top k$ of a write, hence the name `allow_neg_eigval`.
         beta = torch.sigmoid(at_least_single(self.beta(x)))
         if self.allow_neg_eigval:
             beta = 2 * beta
@@ -561,38 +575,39 @@ class DeltaNetLanguageModel(RecurrentLanguageModel):
 #
 # With $d_k = d_v = C / H$ a DeltaNet has about $4 C^2$ parameters, as many as
 # multi-head attention. The memory has $H d_k d_v = C^2 / H$ numbers in a layer. The
-# cache of attention grows by $2 C$ numbers for each token, so it is larger from $C /
-# 2H$ tokens on. With 64 features and 4 heads this is after 8 tokens.
+# cache of attention grows by $2 C$ numbers for each token, so it is larger after
+# $C / (2H)$ tokens. With 64 features and 4 heads these are 8.
 #
 # In the loop a token costs three products with the memory, to read the old answer, to
 # write, and to answer the query. Each has $C^2 / H$ multiplications. In chunks the same
 # products take place for 32 tokens at once, and tables of $32 \times 32$ are added to
-# them. Both grow with $T$, where attention grows with $T^2$. This is what layers with
-# 64 features and 4 heads take:
+# them. The work of both grows with $T$, and that of attention with $T^2$. This is what
+# layers with 64 features and 4 heads take, in milliseconds:
 #
 # ![A layer of attention, and the two forms of DeltaNet and of Gated
 # DeltaNet.](table:performance.delta_net)
 #
-# So on a CPU a short text costs more than with attention, and at 4,096 tokens about as
-# much. A single token, in generation, takes the same time after any number of tokens.
+# So on a CPU a short text costs more than with attention. With 4,096 tokens, training
+# takes about as long, and a forward pass half as long. (PyTorch's attention is faster
+# still.) A single token, in generation, takes the same time after any number of tokens.
 
 # ## Chunks before their memory is known
 #
-# Our chunks are computed one after the other, because `right` contains the memory. For
-# a GPU this is too slow, and the papers do one more step. The equations are linear. So
-# their solution has two parts, one without the memory and one that the memory
-# multiplies:
+# You can skip this section, unless you want to read a program for GPUs. Our chunks are
+# solved one after the other, because `right` contains the memory. For a GPU this is too
+# slow. Let $A$ be the `overlaps` below the diagonal, and $I$ the ones on it. Then we
+# solved $(I + A) \, u = \beta V - \beta K S_0$. The equations are linear, so we may
+# solve for each part of the right side alone, and subtract:
 #
 # $$u = \underbrace{(I + A)^{-1} \beta V}_{\text{of the values}}
 #     - \underbrace{(I + A)^{-1} \beta K}_{\text{of the keys}} \, S_0$$
 #
-# Here $A$ are the `overlaps` below the diagonal. Both parts can be solved for *all*
-# chunks at once, before any memory is known. What then remains to be done in order are
-# a few products. This is called the **UT transform**. It goes back to the *WY
-# representation*, in which numerical mathematicians write a product of many matrices
-# $I - \beta k^\top k$ as one ([@yang2024parallelizing, §3.2]). [Exercise
-# 4](#exercises) does it. On one CPU core it gains nothing: solving for the keys as well
-# costs what waiting less saves.
+# ($(I + A)^{-1}$ stands for solving.) The memory only multiplies the second part
+# afterwards. So both parts can be solved for *all* chunks at once. What remains to be
+# done in order are a few products. [Exercise 4](#exercises) does it. On one CPU core it
+# gains nothing: solving for the keys as well costs what waiting less saves. In papers
+# you find this under the names *UT transform* and *WY representation*
+# ([@yang2024parallelizing, §3.2]).
 
 # ## Common mistakes
 #
@@ -605,16 +620,15 @@ class DeltaNetLanguageModel(RecurrentLanguageModel):
 
 # ## Differences from the papers
 #
-# <details><summary>Feature maps, shapes, scaling, chunks</summary>
+# <details><summary>Feature maps, shapes, scaling</summary>
 #
 # * **2021.** Schlag, Irie and Schmidhuber ([-@schlag2021linear]) map keys and queries
 #   by a fixed function to more features, and divide them by the sum of these. There is
-#   no convolution. The SiLU and the division by the length are of 2024
+#   no convolution. The SiLU and the division by the length came later
 #   ([-@yang2024parallelizing]).
 # * **Shapes.** The papers write vectors as columns, and the memory is transposed.
 # * **Scaling.** Other implementations divide queries by $\sqrt{d_k}$. The norm that
 #   follows would take it out again.
-# * **Chunks** are computed in order, see above.
 #
 # </details>
 
