@@ -9,6 +9,8 @@ import torch
 from torch import nn
 
 from docs_src.figures import delta_net as figures
+from docs_src.figures import memory as tasks
+from docs_src.figures import results
 from labml_nn.recurrent.delta_net import DeltaNet, delta_rule_chunk, delta_rule_loop
 from labml_nn.recurrent.gated_delta_net import (
     GatedDeltaNet,
@@ -159,3 +161,14 @@ def test_what_the_trained_model_wrote_and_its_loss():
     assert 120 < ours["result"]["process_seconds"] < 180
     assert [one["result"]["step"] for one in (ours, lstm)] == [3000, 2000]
     assert round(lstm["parameters"] / ours["parameters"]) == 2
+
+
+def test_with_and_without_a_gate():
+    losses = {row[0]: row[3] for row in results.models().rows}
+    gated = (ROOT / "labml_nn/recurrent/gated_delta_net.py").read_text(encoding="utf-8")
+    for name, page in (("DeltaNet", LESSON), ("Gated DeltaNet", LESSON), ("DeltaNet", gated)):
+        assert f" {losses[name]}" in page.replace("\n", " ")
+    assert f" {losses['linear attention']} " in LESSON and f" {losses['Gated DeltaNet']} " in gated
+    answers = {row[0]: row[1] for row in tasks.bench().rows}
+    recalled = [answers[name].split(" ")[0] for name in ("Gated DeltaNet", "DeltaNet")]
+    assert "{} %, and {} %".format(*recalled) in gated
