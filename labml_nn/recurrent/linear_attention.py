@@ -6,6 +6,7 @@ summary: >
   remembers by adding pairs of a key and a value, and recalls with one product.
 paper: https://arxiv.org/abs/2006.16236
 notebook: notebooks/linear_attention.ipynb
+compare: labml_nn.transformers.mha(MultiHeadAttention.attend=linear_attention_table)
 ---
 
 *Ann has 3 apples and 1 pear. Ben has 2 apples and 4 pears.* What does Ann have? To
