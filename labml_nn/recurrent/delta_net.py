@@ -730,7 +730,7 @@ class DeltaNetLanguageModel(RecurrentLanguageModel):
 # <details><summary>Answer</summary>
 #
 # One call solves for values and keys, side by side, in all chunks. The loop that is
-# left has three products and no equations.
+# left has four products and no equations.
 #
 # ```python
 # import torch
