@@ -250,7 +250,9 @@ def test_the_interface_has_words_of_the_language(tmp_path: Path) -> None:
     assert "路线" in page and "搜索" in page and ">English</a>" in page
     assert '"Copy": "复制"' in page or "\\u590d\\u5236" in page
     assert "搜索" not in read(tmp_path, "pkg/one.html")
-    assert re.search(r'<a href="zh/index.html" hreflang="[^"]*">这个地址', read(tmp_path, "404.html"))
+    assert re.search(
+        r'<a href="zh/index.html" hreflang="[^"]*">这个地址', read(tmp_path, "404.html")
+    )
     # Words that are needed and have none are listed.
     assert '\n"All" = ""\n' in (tmp_path / WORDS).read_text()
     assert '"Search" = ""' not in (tmp_path / WORDS).read_text()
