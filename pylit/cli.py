@@ -7,6 +7,7 @@ import argparse
 import atexit
 import json
 import keyword
+import os
 import shutil
 import sys
 import tempfile
@@ -235,6 +236,7 @@ def main(argv: Sequence[str] | None = None, home: Path | None = None) -> int:
         if given.command == "translate":
             for line in _translated(given, home or Path.cwd()):
                 print(line)
+            sys.stdout.flush()
             return 0
         options = _options(given, home)
         if given.command == "build":
@@ -245,6 +247,9 @@ def main(argv: Sequence[str] | None = None, home: Path | None = None) -> int:
     except (CommandError, TranslationError) as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # Its reader, such as `head`, has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except KeyboardInterrupt:
         print("\nInterrupted; the site is unchanged.", file=sys.stderr)
         return 130

@@ -2,6 +2,8 @@
 
 import random
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -325,6 +327,13 @@ def test_commands_say_what_is_left_and_what_is_wrong(
     (tmp_path / "empty").mkdir()
     assert main(["translate", "zh"], tmp_path / "empty") == 2
     assert "there is no docs_src/site.toml" in capsys.readouterr().err
+
+
+def test_a_list_that_nobody_reads_to_its_end_is_no_fault(tmp_path: Path) -> None:
+    begin(tmp_path, "pkg.one")
+    command = f"{sys.executable} -m pylit translate zh --missing | true"
+    run = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True)
+    assert (run.returncode, run.stderr) == (0, "")
 
 
 def test_a_replay_has_its_texts_in_the_language() -> None:
