@@ -24,7 +24,6 @@ from pylit.cache import Cache
 from pylit.config import PYPROJECT, SITE_TOML, has_settings, load_config, metadata
 from pylit.diagnostics import Report
 from pylit.discover import NOT_OF_A_PACKAGE
-from pylit.glossary import GLOSSARY
 from pylit.languages import CODE
 from pylit.node.process import NodeError, find_node, set_up, user_cache
 from pylit.options import THEME, Options
@@ -140,11 +139,7 @@ def _translated(given: argparse.Namespace, root: Path) -> Iterator[str]:
     outcome, options = Outcome(), Options(root=root, out=root / "site")
     if config := load_config(root, outcome.report):
         site = Site(options, config, Cache(None), "", outcome)
-        modules = [
-            site.glossary if p.url == GLOSSARY and site.glossary else p.module
-            for p in parse_pages(site)
-            if p.source.own
-        ]
+        modules = [site.written(page) for page in parse_pages(site) if page.source.own]
     if outcome.report.failed:
         raise CommandError("\n".join(map(str, outcome.report)))
     if given.missing:

@@ -211,14 +211,13 @@ class Edition:
             return f"{self._moved.get(page, page)}{mark}{name}"
 
         found = self._original._related.get(draft.original, {})
+        words = self.language.words
         return {
-            name: {
-                self.language.words(kind): [
-                    (moved(url), name, dotted) for url, name, dotted in links
-                ]
+            definition: {
+                words(kind): [(moved(url), name, dotted) for url, name, dotted in links]
                 for kind, links in related.items()
             }
-            for name, related in found.items()
+            for definition, related in found.items()
         }
 
     def _exports(self, parsed: ParsedPage) -> dict[str, str]:

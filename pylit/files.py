@@ -43,7 +43,7 @@ from pylit.shapes.replay import translated_script
 from pylit.site import Site
 from pylit.symbols import Typeset, formula_faults, typeset_formula
 from pylit.tex import Rendered, math_fonts, math_style_sheet
-from pylit.words import spoken
+from pylit.words import scripts, spoken
 from pylit.write import Output
 
 NO_INDEXES: Mapping[str, SearchIndex] = MappingProxyType({})
@@ -84,14 +84,13 @@ class SiteFiles:
         stamp = digest(*(path.read_bytes() for path in sorted(parts)))
         self._keys, self._renderers = {}, {}
         for edition in site.editions:
-            # Only the home page lists all pages, so that an edit to a title renders few again.
             view, words = edition.view, edition.language.words
-            for lists, one in enumerate(
-                (replace(view, catalogue=(), paths=(), other_pages=()), view)
-            ):
-                place = edition.language.code, bool(lists)
-                self._keys[place] = digest(stamp, repr(one), repr(sorted(words.items())))
-                self._renderers[place] = Renderer((theme, docs), one, stamp, words)
+            # Only the home page lists all pages, so that an edit to a title renders few again.
+            bare = replace(view, catalogue=(), paths=(), other_pages=())
+            for lists, shown in ((True, view), (False, bare)):
+                place = edition.language.code, lists
+                self._keys[place] = digest(stamp, repr(shown), repr(sorted(words.items())))
+                self._renderers[place] = Renderer((theme, docs), shown, stamp, words)
 
     def write_pages(
         self, output: Output, indexes: Mapping[str, SearchIndex] = NO_INDEXES
@@ -107,14 +106,18 @@ class SiteFiles:
             if page.previews:
                 output.add(preview_path(page.audited.url), preview_script(page.previews))
             self.report.update(page.diagnostics)
-            for edition in editions if page.search else ():
-                # What a language lacks is found there as it is.
-                index = indexes.get(edition.language.code)
-                if index and page.search and edition.shows(page.search.url):
-                    index.add(*edition.search_entry(page.search))
+            if page.search:
+                self._add_to(indexes, page.search)
             audited.append(page.audited)
             formulas.append(page.formulas)
         return audited, formulas
+
+    def _add_to(self, indexes: Mapping[str, SearchIndex], page: SearchPage) -> None:
+        """Add a page to the index of its language, and to those of languages that lack it."""
+        for edition in self.site.editions:
+            index = indexes.get(edition.language.code)
+            if index and edition.shows(page.url):
+                index.add(*edition.search_entry(page))
 
     def prepare(self, running: Collection[str]) -> None:
         """Make, for the cache, what waits for none of some runs: cards, and pages of others."""
@@ -148,6 +151,7 @@ class SiteFiles:
         if (logo := self.site.config.logo) and not options.sources:
             output.add(self.site.own.view.logo, (options.root / logo).read_bytes())
         output.update(self._replays())
+        output.update(self._words())
         output.update(self._static({*output, *self.site.notebooks}))
         output.update(self.site.notebooks)
         if not options.sources:
@@ -244,17 +248,15 @@ class SiteFiles:
 
     def _texts(self) -> Iterator[tuple[str, bytes]]:
         """The pages as Markdown, ``llms.txt``, and all notes in one text."""
-        sources: dict[str, str] = {}
-        for edition in self.site.editions:
-            texts = {draft.url: url for draft in edition.drafts if (url := text_url(draft))}
-            drafts = [draft for draft in edition.drafts if draft.url in texts]
-            sources |= {draft.display: texts[draft.url] for draft in drafts}
-            for parsed, draft in edition.pairs:
-                if draft.url in texts:
-                    yield file_path(texts[draft.url]), page_text(draft, parsed.module, sources)
         site, view = self.site.own, self.site.own.view
         texts = {draft.url: url for draft in site.drafts if (url := text_url(draft))}
         sources = {draft.display: texts[draft.url] for draft in site.drafts if draft.url in texts}
+        for edition in self.site.editions:
+            found = {draft.display: url for draft in edition.drafts if (url := text_url(draft))}
+            for parsed, draft in edition.pairs:
+                if url := text_url(draft):
+                    text = page_text(draft, parsed.module, {**sources, **found})
+                    yield file_path(url), text
         if texts:
             groups = (*view.paths, *view.catalogue, *view.other_pages)
             yield "llms.txt", llms(self.site.config, groups, texts)
@@ -311,6 +313,12 @@ class SiteFiles:
                 script = translated_script(shapes.replay, texts) if texts else shapes.replay
                 yield file_path(replay_url(draft.url)), script.encode()
 
+    def _words(self) -> Iterator[tuple[str, bytes]]:
+        """What scripts say in other languages, for those that a page loads on demand."""
+        said = [*spoken(scripts(self.options.theme, self.options.docs))]
+        for language in self.site.languages:
+            yield f"assets/{language.prefix}words.js", language.words.script(said)
+
     def _static(self, made: Collection[str]) -> Iterator[tuple[str, bytes]]:
         """The author's files beside the Markdown pages; `made` are the build's own."""
         docs, report = self.options.docs, self.report
@@ -318,14 +326,6 @@ class SiteFiles:
         # Models for the browser and their panels, loaded on demand.
         live = read_static(docs / "live", "docs_src/live", report)
         files |= {f"assets/live/{name}": data for name, data in live.items() if name[-3:] != ".py"}
-        # What scripts say in other languages, for those that a page loads on demand.
-        said = [
-            *self.options.theme.rglob("js/*/*.js"),
-            *docs.glob("live/*.js"),
-            *docs.glob("figures/*.js"),
-        ]
-        for language in self.site.languages:
-            files[f"assets/{language.prefix}words.js"] = language.words.script(spoken(sorted(said)))
         for name in sorted(files.keys() & made):
             message = f"would be written to `{name}`, which the build makes itself"
             path, hint = f"docs_src/pages/{name}", "rename it, or remove it"

@@ -12,7 +12,7 @@ in the glossary only: it is a word that often means something else.
 
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from itertools import takewhile
@@ -92,14 +92,17 @@ def term_targets(terms: Sequence[Term], page: str = GLOSSARY) -> dict[str, Targe
     return {SIGN: Target(definition, page, attributes=forms)}
 
 
-def pattern(forms: Iterable[str]) -> re.Pattern[str]:
-    """Finds forms of terms, the first ones before the others, where they are whole words.
+def finder(anchors: Mapping[str, str]) -> tuple[dict[str, str], re.Pattern[str]]:
+    """The anchors of terms by their forms, also as they begin a sentence; and a pattern that finds
+    the forms, the longest first, where they are whole words.
 
     Chinese has no spaces: a word ends where another script begins, and its words where they do.
     """
-    words = "|".join(map(re.escape, forms))
+    known = {form[0].upper() + form[1:]: anchor for form, anchor in anchors.items()} | {**anchors}
+    words = "|".join(map(re.escape, sorted(known, key=lambda form: (-len(form), form))))
     letter, sign = f"[^\\W{HAN.pattern[1:-1]}]", "[-/’'"
-    return re.compile(rf"(?<!{letter})(?<!{sign}.])(?:{words})(?!{letter})(?!{sign}])")
+    found = rf"(?<!{letter})(?<!{sign}.])(?:{words})(?!{letter})(?!{sign}])"
+    return known, re.compile(found)
 
 
 class Terms:
@@ -108,16 +111,15 @@ class Terms:
     def __init__(self, target: Target | None, page: str, address: str) -> None:
         """`page` is the source of the page, and `address` how it writes that of the glossary."""
         self._address = address
-        self._anchors: dict[str, str] = {}
+        anchors: dict[str, str] = {}
         #: Terms that are linked already, or explained by the page itself.
         self._done: set[str] = set()
         for form, entry in target.attributes.items() if target is not None else ():
             anchor, _, explained = entry.partition(" ")
-            self._anchors |= {form: anchor, form[0].upper() + form[1:]: anchor}
+            anchors[form] = anchor
             if explained == page:
                 self._done.add(anchor)
-        longest = sorted(self._anchors, key=lambda form: (-len(form), form))
-        self._pattern = pattern(longest)
+        self._anchors, self._pattern = finder(anchors)
 
     def pieces(self, text: str) -> Iterator[tuple[str, str]]:
         """The text in pieces, each with the address that it leads to, or none."""

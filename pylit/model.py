@@ -337,6 +337,8 @@ class Translation:
     language: str
     #: The address of the original.
     original: str
+    #: The file that it is written in; none of a page that is put together of others.
+    file: str = ""
     #: The passages of the original, and how many of them are shown as they are.
     total: int = 0
     left: int = 0

@@ -17,7 +17,7 @@ from pylit.cpp import is_cpp
 from pylit.diagnostics import Report
 from pylit.drafts import Drafter, bare, drafter_for, prose_target
 from pylit.glossary import GLOSSARY, read_glossary, term_targets
-from pylit.languages import Language, with_replays
+from pylit.languages import Language
 from pylit.model import Draft, DraftSection, GeneratedPage, Module, ParsedPage, SourceFile, Target
 from pylit.names import targets
 from pylit.outcome import progress
@@ -89,8 +89,7 @@ def translate_pages(
     pages: list[ParsedPage] = []
     for parsed, draft in originals:
         if file := files.get(parsed.url):
-            module = with_replays(parsed.module, site.options.docs)
-            module = glossary if glossary and parsed.url == GLOSSARY else module
+            module = site.written(parsed)
             replays = repr(module.sections[len(parsed.module.sections) :])
             parts = (
                 parsed.key,

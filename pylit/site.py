@@ -11,9 +11,9 @@ from pylit.cpp import read_cpp
 from pylit.diagnostics import Diagnostic, Report, Severity, nearest
 from pylit.discover import discover
 from pylit.edition import Edition
-from pylit.glossary import Term, read_glossary
-from pylit.languages import Language, read_languages
-from pylit.model import Draft, GeneratedPage, Module, SourceFile
+from pylit.glossary import GLOSSARY, Term, read_glossary
+from pylit.languages import Language, read_languages, with_replays
+from pylit.model import Draft, GeneratedPage, Module, ParsedPage, SourceFile
 from pylit.notebooks import FOLDER, read_notebooks
 from pylit.options import Options
 from pylit.outcome import Outcome
@@ -127,6 +127,14 @@ class Site:
         for page in (*self._prose, *read_cpp(modules, self.report)):
             if self.claim(prose_url(page.source.name), page.source):
                 yield page
+
+    def written(self, page: ParsedPage) -> Module:
+        """A page as it is written, with all that is translated: the glossary without the anchors of
+        its terms, a module with the texts of its replays.
+        """
+        if page.url == GLOSSARY and self.glossary:
+            return self.glossary
+        return with_replays(page.module, self.options.docs)
 
     def claim(self, url: str, source: SourceFile) -> bool:
         """Whether an address is free for the page of a source."""

@@ -19,7 +19,6 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import NamedTuple
 
 from markdown_it import MarkdownIt
@@ -29,6 +28,7 @@ from pylit.model import Draft, Formula, Module, Note, NoteHtml, SourceFile
 from pylit.names import Resolver
 from pylit.scopes import Position, Scope, name_of, place
 from pylit.tex import Rendered
+from pylit.words import NO_WORDS
 
 Typeset = Callable[[str, bool], Rendered]
 
@@ -251,7 +251,6 @@ def _tokens(text: str) -> Tokens:
 
 
 _WHAT_TO_NAME = "name what the code has"
-_NO_WORDS: Mapping[str, str] = MappingProxyType({})
 
 
 class NameLookup(NamedTuple):
@@ -383,7 +382,7 @@ class PageSymbols:
 
 
 def page_symbols(
-    module: Module, resolver: Resolver, report: Report, words: Mapping[str, str] = _NO_WORDS
+    module: Module, resolver: Resolver, report: Report, words: Mapping[str, str] = NO_WORDS
 ) -> PageSymbols:
     """The symbols of a module's page. Own tables may only name what the code has.
 
@@ -435,7 +434,7 @@ def page_symbols(
 
 
 def symbol_rows(
-    module: Module, words: Mapping[str, str] = _NO_WORDS
+    module: Module, words: Mapping[str, str] = NO_WORDS
 ) -> Iterator[tuple[list[str], list[Name]]]:
     """The rows of the tables in a module's notes: TeX of the symbols, and names."""
     for note in (note for section in module.sections for note in section.notes):
@@ -446,7 +445,7 @@ def symbol_rows(
 
 
 def table_rows(
-    note: Note, words: Mapping[str, str] = _NO_WORDS
+    note: Note, words: Mapping[str, str] = NO_WORDS
 ) -> Iterator[tuple[dict[str, str], list[Name]]]:
     """The rows of a note's tables with a column "Code": cells by their columns, and names."""
     lines = note.text.split("\n")

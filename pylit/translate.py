@@ -5,12 +5,12 @@ from pathlib import Path
 
 from pylit.config import SiteConfig
 from pylit.diagnostics import Report, counted, nearest
-from pylit.languages import WORDS, Language, file_of, read_language, with_replays
+from pylit.languages import WORDS, Language, file_of, read_language
 from pylit.model import Module
 from pylit.options import Options
 from pylit.site import Site
 from pylit.translations import Block, missing, read_blocks, refreshed
-from pylit.words import OF_PAGES, drawn, refreshed_words, spoken
+from pylit.words import OF_PAGES, drawn, refreshed_words, scripts, spoken
 
 _OPENING = (
     "<!-- {language}: {page}. A block for each passage; write the translation below the English, "
@@ -30,7 +30,7 @@ def translate(
 
     Args:
         site: The site.
-        modules: All its pages.
+        modules: All its pages, as they are written.
         code: The language.
         names: Pages to begin with, ``package.module`` or ``notation``. Without any, the files that
             are there are refreshed; if there are none, those of the listed pages are begun.
@@ -46,7 +46,7 @@ def translate(
     elsewhere = {block.hash: block.text for block in written if block.text}
     for name in dict.fromkeys([*begun, *(names or (() if begun else ["index", *listed]))]):
         if name in known:
-            module = with_replays(known[name], docs)
+            module = known[name]
             path = language.folder / file_of(module.source)
             old = path.read_text(encoding="utf-8") if path.is_file() else ""
             opening = _OPENING.format(language=code, page=module.source.display)
@@ -66,7 +66,7 @@ def translate(
 def list_missing(site: Site, modules: Sequence[Module], code: str) -> Iterator[str]:
     """Every passage that a page shows in English, with its place in the file of translations."""
     language, docs = _language(site, code), site.options.docs
-    for module in (with_replays(module, docs) for module in modules):
+    for module in modules:
         path = language.folder / file_of(module.source)
         if path.is_file():
             shown = path.relative_to(docs.parent)
@@ -99,11 +99,8 @@ def _needed(config: SiteConfig, options: Options) -> Iterator[str]:
     for card in sorted((options.docs / "cards").rglob("*.html")):
         yield from drawn(card.read_text(encoding="utf-8"))
     yield from OF_PAGES
-    theme, docs = options.theme, options.docs
-    scripts = [*sorted(theme.rglob("*.html")), *sorted(theme.rglob("js/**/*.js"))]
-    yield from spoken(
-        [*scripts, *sorted(docs.glob("live/*.js")), *sorted(docs.glob("figures/*.js"))]
-    )
+    theme = options.theme
+    yield from spoken([*sorted(theme.rglob("*.html")), *scripts(theme, options.docs)])
 
 
 def _write(path: Path, text: str) -> None:

@@ -31,7 +31,7 @@ from typing import NamedTuple
 from markdown_it.token import Token
 
 from pylit.diagnostics import Diagnostic, Report
-from pylit.glossary import Term, pattern
+from pylit.glossary import Term, finder
 from pylit.model import Draft, Module, Note, SourceFile, Translation
 from pylit.prose import parser
 
@@ -212,9 +212,8 @@ class TranslatedTerms:
     """The terms of a glossary and those of its translation, for a check of their use."""
 
     def __init__(self, terms: Sequence[Term], translated: Sequence[Term]) -> None:
-        forms = {form: term.anchor for term in terms for form in term.forms}
-        self._anchors = {**{form[0].upper() + form[1:]: a for form, a in forms.items()}, **forms}
-        self._pattern = pattern(sorted(self._anchors, key=lambda form: (-len(form), form)))
+        anchors = {form: term.anchor for term in terms for form in term.forms}
+        self._anchors, self._pattern = finder(anchors)
         #: Anchor -> how the term is written.
         self._forms = {t.anchor: (*t.forms, t.name) for t in translated}
         self.stamp = repr((self._anchors, self._forms))
@@ -278,7 +277,7 @@ def translated(
         for number, section in enumerate(module.sections)
     )
     page = replace(module, front_matter=values, sections=sections, translation=file)
-    return page, Translation(languages[1], draft.url, total, left), report
+    return page, Translation(languages[1], draft.url, file.display, total, left), report
 
 
 def _check(

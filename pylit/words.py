@@ -98,6 +98,12 @@ def _places(text: str) -> list[str]:
     return sorted(re.findall(r"\{\d\}", text))
 
 
+def scripts(theme: Path, docs: Path) -> list[Path]:
+    """The scripts of a site, which say words: those of the theme, of panels and of figures."""
+    own = (*docs.glob("live/*.js"), *docs.glob("figures/*.js"))
+    return [*sorted(theme.rglob("js/*/*.js")), *sorted(own)]
+
+
 def spoken(paths: Iterable[Path]) -> Iterator[str]:
     """The words that templates and scripts say, in order."""
     for path in paths:
