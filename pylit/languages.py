@@ -5,6 +5,7 @@ with the words that are in no note (`pylit.words`); those of every site come wit
 """
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -75,8 +76,10 @@ def with_replays(module: Module, docs: Path) -> Module:
     path = docs / "traces" / module.source.display
     if not path.is_file() or path.suffix != ".py":
         return module
-    sections = []
-    for replay in replays_of(path.read_text(encoding="utf-8")):
+    sections, text = [], ""
+    with suppress(OSError, UnicodeDecodeError):  # The run of the file tells of that.
+        text = path.read_text(encoding="utf-8")
+    for replay in replays_of(text):
         texts = (replay.title, replay.text, *(stop.note for stop in replay.stops))
         place = Span(replay.line, replay.line)
         notes = (Note("docstring", place, text, replay.line, 0) for text in texts if text)

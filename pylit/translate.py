@@ -48,14 +48,14 @@ def translate(
         if name in known:
             module = known[name]
             path = language.folder / file_of(module.source)
-            old = path.read_text(encoding="utf-8") if path.is_file() else ""
+            old = _read(path) if path.is_file() else ""
             opening = _OPENING.format(language=code, page=module.source.display)
             text = refreshed(module, old, opening, elsewhere)
             if text != old:
                 _write(path, text)
             yield _left(path, module, text, docs)
     path = language.folder / WORDS
-    old = path.read_text(encoding="utf-8") if path.is_file() else _WORDS
+    old = _read(path) if path.is_file() else _WORDS
     text = refreshed_words(old, _needed(site.config, site.options), language.words)
     if text != old:
         _write(path, text)
@@ -70,7 +70,7 @@ def list_missing(site: Site, modules: Sequence[Module], code: str) -> Iterator[s
         path = language.folder / file_of(module.source)
         if path.is_file():
             shown = path.relative_to(docs.parent)
-            for passage, line, old in missing(module, path.read_text(encoding="utf-8")):
+            for passage, line, old in missing(module, _read(path)):
                 why = "the English has changed" if old else "not translated"
                 yield f"{shown}:{line or 1}: {passage.place}: {why}"
 
@@ -80,7 +80,14 @@ def _language(site: Site, code: str) -> Language:
 
 
 def _blocks(path: Path) -> list[Block]:
-    return read_blocks(path.read_text(encoding="utf-8"))
+    return read_blocks(_read(path))
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise TranslationError(f"{path} cannot be read ({error}); save it as UTF-8") from None
 
 
 def _left(path: Path, module: Module, text: str, docs: Path) -> str:
@@ -104,5 +111,12 @@ def _needed(config: SiteConfig, options: Options) -> Iterator[str]:
 
 
 def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8", newline="\n")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # On a full disk the translations of before remain.
+        new = path.with_name(f"{path.name}.new")
+        new.write_text(text, encoding="utf-8", newline="\n")
+        new.replace(path)
+    except OSError as error:
+        reason = error.strerror or error
+        raise TranslationError(f"{path} cannot be written ({reason}); make it writable") from None

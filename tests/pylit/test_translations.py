@@ -330,6 +330,23 @@ def test_commands_say_what_is_left_and_what_is_wrong(
     assert "there is no docs_src/site.toml" in capsys.readouterr().err
 
 
+def test_what_cannot_be_read_or_written_is_named_and_left(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begin(tmp_path, "pkg.one")
+    (tmp_path / ONE).write_bytes(b"\xff\xfe")
+    for command in (["translate", "zh"], ["translate", "zh", "--missing"]):
+        assert main(command, tmp_path) == 2
+        said = capsys.readouterr().err
+        assert f"{ONE} cannot be read" in said and "UTF-8" in said and "Traceback" not in said
+    assert (tmp_path / ONE).read_bytes() == b"\xff\xfe"
+    (tmp_path / ONE).unlink()
+    (tmp_path / ONE).parent.rmdir()
+    (tmp_path / ONE).parent.write_text("A file where a folder should be.")
+    assert translate(tmp_path, "pkg.one") == 2
+    assert f"{ONE} cannot be written" in capsys.readouterr().err
+
+
 def test_a_list_that_nobody_reads_to_its_end_is_no_fault(tmp_path: Path) -> None:
     begin(tmp_path, "pkg.one")
     command = f"{sys.executable} -m pylit translate zh --missing | true"
