@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: site serve test soak notebooks results live bench check clean install
+.PHONY: site serve test soak notebooks results tasks live bench check clean install
 
 site: install
 	$(BIN)/python build_site.py
@@ -29,6 +29,11 @@ notebooks: install
 # `FLAGS=--check` compares a fresh short run of each model (a minute of one core) with what is kept.
 results: install
 	$(BIN)/python -m docs_src.results.studies $(FLAGS)
+
+# Makes the runs of the lessons' tasks, those whose program has changed: a minute of one core each.
+# `NAMES=attention` makes those of one lesson, `FLAGS=--check` compares fresh runs with what is kept.
+tasks: install
+	$(BIN)/python -m docs_src.tasks $(FLAGS) $(NAMES)
 
 # Rounds the weights of the trained models for the pages that run them, and prints what it costs.
 live: install
