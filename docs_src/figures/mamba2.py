@@ -12,7 +12,7 @@ def mixer():
     conv, memory, add, times, norm, out = 76, 132, 186, 222, 244, 282
     forward = "#Mamba2.forward"
     parts = [
-        text(WIDTH / 2, 10, "x", "middle"),
+        text(WIDTH / 2, 11, "x", "middle"),
         arrow(WIDTH / 2, 14, WIDTH / 2, 22, "l t4"),
         box(WIDTH / 2, 22, WIDTH - 8, 22, "in_proj", 0, "#Mamba2.__init__"),
         box(160, conv, 136, 22, "convolution, SiLU", 1, forward),

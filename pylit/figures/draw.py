@@ -3,12 +3,19 @@
 A function of ``docs_src/figures`` returns a `Figure`, made of drawings, or a `Table`. A drawing is
 a `Panel` of inline SVG: a `Plot`, a `heat_map`, a `bar_list`, or other elements.
 
-Lengths are in pixels. A panel is 288 wide, which fits a page 320 wide; on a wider page panels are
-side by side and may grow a little. Colours are classes, defined by the style sheet for both themes;
-in a page each of them has the prefix ``p-``, because the page has short class names as well.
+Lengths are in pixels. A panel is 288 wide, which fits a page 320 wide. It may shrink or grow a
+little, so that two are side by side from 552 pixels on and letters, which are 12 high, stay between
+11 and 14. Colours and kinds are classes, defined by the style sheet for both themes; in a page each
+of them has the prefix ``p-``, because the page has short class names as well.
 
-    t0 t1 t2 t3 t4      colours          l f c       line, filled shape, cells of a heat map
-    thin thick d        styles of lines  g b h       grid, border, title of a drawing
+    t0 t1 t2 t3         tones: weights, keys, values, queries
+    t4 t5 t6            tones: all else, a state or a second head, an error
+    l f c k r x         line, filled shape, cells of a heat map, cell, ribbon, hatching
+    thin thick d round  styles of lines          far      in the background
+    g b                 grid, border             halo     words on top of lines
+    h on n z            words: title, important, a number, a zero
+    w m num sum s       words: a token, a symbol, a number in a column, a result, a small label
+    small mid large big sizes of words
 """
 
 import json
@@ -19,14 +26,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from html import escape
 from itertools import groupby, pairwise
-from typing import Any
+from typing import Any, SupportsFloat
 
 #: Width of a panel that fits everywhere.
 WIDTH = 288.0
-#: How much a panel may grow where there is room.
-GROWTH = 1.25
+#: How much a panel may grow where there is room, and shrink before it goes into a row of its own.
+GROWTH, SHRINKING = 7 / 6, 11 / 12
 #: Height of a line of text, and the width of a letter in it.
-LINE, LETTER = 14.0, 6.0
+LINE, LETTER = 14.0, 6.5
 
 Range = tuple[float, float]
 Matrix = Sequence[Sequence[float]]
@@ -39,12 +46,17 @@ class Panel:
     width: float
     height: float
     parts: tuple[str, ...]
+    #: How much it may grow.
+    growth: float = GROWTH
 
     def svg(self) -> str:
         """The element. Raises `ValueError` if the parts are not well-formed XML."""
         w, h = short(self.width), short(self.height)
-        grows = f"flex:1 1 {w}px;max-width:{self.width * GROWTH:.0f}px"
-        size = {"width": w, "height": h, "viewBox": f"0 0 {w} {h}", "style": grows}
+        # Panels of one row grow by the same factor. The style sheet has the usual width.
+        least, most = self.width * SHRINKING, self.width * self.growth
+        usual = (self.width, self.growth) == (WIDTH, GROWTH)
+        style = "" if usual else f"flex:{w} 1 {least:.0f}px;max-width:{most:.0f}px"
+        size = {"width": w, "height": h, "viewBox": f"0 0 {w} {h}", "style": style}
         drawing = tag("svg", *self.parts, **size)
         try:
             ET.fromstring(drawing)
@@ -116,6 +128,218 @@ def polyline(points: Iterable[tuple[float, float]]) -> str:
     at = [(0.0, 0.0), *((float(short(x)), float(short(y))) for x, y in points)]
     steps = (f"{short(x - a)} {short(y - b)}" for (a, b), (x, y) in pairwise(at))
     return f"M{next(steps, '')}l{' '.join(steps).replace(' -', '-')}"
+
+
+def hook(part: str, name: str) -> str:
+    """An element that a script finds by its ``data-p``, and changes."""
+    return part.replace(" ", f' data-p="{name}" ', 1)
+
+
+# --- Numbers and words ----------------------------------------------------------------------------
+
+
+def shown(value: SupportsFloat, digits: int | None = None) -> str:
+    """A number as pictures write it: 4, 0.5, −1; with two digits 0.67, but 1."""
+    value = float(value)
+    if digits is None or value in (0, 1):
+        # Adding 0 makes 0 of −0.
+        return f"{round(value, 2) + 0:g}".replace("-", "−")
+    words = f"{value:.{digits}f}"
+    return f"{0:.{digits}f}" if not float(words) else words.replace("-", "−")
+
+
+def listed(values: Iterable[SupportsFloat], digits: int | None = None) -> str:
+    """A vector in words: (2, 0, −1)."""
+    return f"({', '.join(shown(value, digits) for value in values)})"
+
+
+def title(words: str, y: float = 11.0) -> str:
+    """What a drawing shows, above it."""
+    return text(0, y, words, classes="h")
+
+
+def word(x: float, y: float, token: str, at: str = "middle", size: str = "") -> str:
+    """A token, set as the prose sets it; `size` is small, mid, large or big, from 14 to 40 high."""
+    # Its middle is the usual place; the style sheet knows the others.
+    return text(x, y, token, classes=f"w {size} {'' if at == 'middle' else at}".strip())
+
+
+def letter(x: float, y: float, *parts: str | tuple[Any, ...], at: str = "start") -> str:
+    """Symbols and signs in a row, as formulas set them.
+
+    Args:
+        parts: A text is a sign, such as ``" · "``. A symbol is its letter and its tone, or `None`,
+            and what stands above it: ``("W", 3, "Q")`` is W to the power of Q, in violet.
+    """
+    inside = ""
+    for part in parts:
+        if isinstance(part, str):
+            inside += tag("tspan", escape(part), class_="p-u")
+            continue
+        name, tone, *above = part
+        tone = "" if tone is None else f"p-t{tone}"
+        inside += tag("tspan", escape(name), class_=tone)
+        if above:
+            # What comes after has to go down again.
+            inside += tag("tspan", escape(above[0]), class_=tone, dy=-5, font_size="75%")
+            inside += tag("tspan", "\u200b", dy=5)
+    return element("text", "m", inside, x=x, y=y, text_anchor="" if at == "start" else at)
+
+
+# --- Tensors --------------------------------------------------------------------------------------
+
+
+def square(x: float, y: float, w: float, h: float) -> str:
+    """The path of a rectangle."""
+    return f"M{short(x)} {short(y)}h{short(w)}v{short(h)}h{short(-w)}z"
+
+
+def _opacity(number: float) -> str:
+    return f"{number:.2g}".removeprefix("0")
+
+
+def cell(
+    x: float, y: float, w: float, h: float, tone: int, strength: float, classes: str = ""
+) -> str:
+    """One cell; `strength` is the opacity of its ground, and ``far`` the class of those behind."""
+    d = square(x, y, w, h)
+    return element("path", f"k t{tone} {classes}".strip(), d=d, fill_opacity=_opacity(strength))
+
+
+def hatch(x: float, y: float, w: float, h: float, gap: float = 8.0) -> str:
+    """What must not be seen: a frame, and lines from its lower left to its upper right."""
+    strokes = square(x, y, w, h)
+    for i in range(1, math.ceil((w + h) / gap)):
+        low, left = min(i * gap, h), max(i * gap - h, 0.0)
+        rise = min(low, w - left)
+        strokes += f"M{short(x + left)} {short(y + low)}l{short(rise)} {short(-rise)}"
+    return element("path", "x", d=strokes)
+
+
+def grid(
+    x: float,
+    y: float,
+    rows: Iterable[Iterable[SupportsFloat]],
+    tone: int,
+    w: float = 24.0,
+    h: float = 24.0,
+    *,
+    step: float | None = None,
+    most: float | None = None,
+    dim: Sequence[int] = (),
+    hidden: Sequence[Sequence[bool]] | None = None,
+    digits: int | None = None,
+    sign: str = "",
+) -> list[str]:
+    """A tensor as cells with its numbers; the larger a number, the stronger the ground of its cell.
+
+    Args:
+        x, y: Its upper left corner.
+        rows: The numbers; a matrix of torch is fine.
+        w, h: Size of a cell.
+        step: From column to column, if not the width of a cell.
+        most: The number with the strongest ground; the largest if not given.
+        dim: Rows in the background.
+        hidden: Cells that are hatched, as booleans; `sign` stands in them.
+        digits: Of numbers that are no integers; with 0 there are no numbers.
+    """
+    numbers = [[float(value) for value in row] for row in rows]
+    most = most or max((abs(value) for row in numbers for value in row), default=0.0) or 1.0
+    grounds: defaultdict[tuple[bool, float], str] = defaultdict(str)
+    single: defaultdict[str, list[tuple[float, float, str]]] = defaultdict(list)
+    found: list[str] = []
+    for i, row in enumerate(numbers):
+        for j, value in enumerate(row):
+            left, top, far = x + j * (step or w), y + i * h, i in dim
+            middle = left + w / 2, top + h / 2 + 4
+            if hidden is not None and hidden[i][j]:
+                found.append(hatch(left + 1, top + 1, w - 2, h - 2))
+                found += [text(*middle, sign, classes="n halo")] if sign else []
+                continue
+            strength = 0.05 + 0.35 * min(abs(value) / most, 1) * (0.4 if far else 1)
+            grounds[far, round(strength * 25) / 25] += square(left + 1, top + 1, w - 2, h - 2)
+            if digits == 0:
+                continue
+            words, kind = shown(value, digits), "n" if value and not far else "z"
+            if len(words) == 1:
+                single[kind].append((*middle, words))
+            else:
+                found.append(text(*middle, words, classes=kind))
+    for (far, strength), d in sorted(grounds.items()):
+        kind = f"k t{tone} far" if far else f"k t{tone}"
+        found.insert(0, element("path", kind, d=d, fill_opacity=_opacity(strength)))
+    for kind, letters in single.items():
+        # All numbers of one letter are one element, which has a place for each of its letters.
+        xs, ys = (" ".join(map(short, places)) for places in list(zip(*letters, strict=True))[:2])
+        found.append(element("text", kind, "".join(one[2] for one in letters), x=xs, y=ys))
+    return found
+
+
+def frame(x: float, y: float, w: float, h: float, tone: int) -> str:
+    """A line around what the words are about."""
+    return element("rect", f"l t{tone}", x=x, y=y, width=w, height=h, rx=3)
+
+
+# --- Weights --------------------------------------------------------------------------------------
+
+
+def _stroke(
+    d: str, weight: float, tone: int, full: float, near: bool, hook: str = "", classes: str = ""
+) -> str:
+    kind = " ".join(filter(None, (f"r t{tone}", classes, "" if near else "far")))
+    return element("path", kind, d=d, stroke_width=max(float(weight) * full, 0.7), data_p=hook)
+
+
+def ribbon(
+    x1: float,
+    y1: float,
+    x2: float,
+    y2: float,
+    weight: float,
+    tone: int = 0,
+    full: float = 10.0,
+    near: bool = True,
+    hook: str = "",
+) -> str:
+    """A weight as a straight line: the larger, the thicker; one is `full` thick."""
+    d = f"M{short(x1)} {short(y1)}L{short(x2)} {short(y2)}"
+    return _stroke(d, weight, tone, full, near, hook)
+
+
+def arc(
+    x1: float,
+    x2: float,
+    y: float,
+    height: float,
+    weight: float,
+    tone: int = 0,
+    full: float = 10.0,
+    near: bool = True,
+    hook: str = "",
+) -> str:
+    """A weight as a line from word to word, above them or, with a negative height, below."""
+    up = round(-height)
+    d = f"M{x1:.0f} {y:.0f}c0 {up} {x2 - x1:.0f} {up} {x2 - x1:.0f} 0"
+    return _stroke(d, weight, tone, full, near, hook, "round")
+
+
+def loop(
+    x: float,
+    y: float,
+    height: float,
+    weight: float,
+    tone: int = 0,
+    full: float = 10.0,
+    near: bool = True,
+    hook: str = "",
+) -> str:
+    """A weight of a word for itself."""
+    side = abs(height)
+    d = f"M{x:.0f} {y:.0f}c0 {-1.3 * height:.0f} {side:.0f} {-height:.0f} {0.42 * side:.0f} 0"
+    return _stroke(d, weight, tone, full, near, hook, "round")
+
+
+# --- Plots ----------------------------------------------------------------------------------------
 
 
 def _heads(title: str, words: str = "") -> list[str]:
@@ -309,6 +533,8 @@ def heat_map(
     left = max(2, *map(len, rows)) * LETTER + 8 if rows else 1
     # A multiple of a tenth of a pixel, as all lengths are written.
     side = cell or math.floor(min(22.0, (width - left - 2) / len(matrix[0])) * 10) / 10
+    # A strip of a few rows has room for their labels.
+    high = max(side, LINE - 1) if len(matrix) < 5 and any(rows) else side
     words = ", ".join(filter(None, (down and f"↓ {down}", across and f"→ {across}")))
     parts = _heads(title, words)
     above = len(parts) * LINE
@@ -318,20 +544,20 @@ def heat_map(
     for j, label in enumerate(columns):
         parts += [text(left + (j + 0.5) * side, top - 5, label, "middle")] if label else []
     for i, label in enumerate(rows):
-        parts += [text(left - 5, top + (i + 0.5) * side + 4, label, "end")] if label else []
-    high = most or max(abs(value) for row in matrix for value in row) or 1.0
+        parts += [text(left - 5, top + (i + 0.5) * high + 4, label, "end")] if label else []
+    most = most or max(abs(value) for row in matrix for value in row) or 1.0
     # Paths are in units of cells: a stroke as wide as a cell, along the middle of its row.
-    scale = f"translate({short(left)} {short(top)})scale({short(side)})"
+    scale = f"translate({short(left)} {short(top)})scale({short(side)} {short(high)})"
     paths = [
         element("path", f"c t{tone:d}", d=d, stroke_opacity=f"{level / LEVELS:g}", stroke_width=1)
-        for (tone, level), d in sorted(_paths(matrix, high).items())
+        for (tone, level), d in sorted(_paths(matrix, most).items())
     ]
     parts.append(element("g", "", *paths, transform=scale))
     m, n = len(matrix), len(matrix[0])
-    w, h = n * side, m * side
+    w, h = n * side, m * high
     if frames:
         parts += [line(x, top, x, top + h, "g") for x in (left + j * side for j in range(1, n))]
-        parts += [line(left, y, left + w, y, "g") for y in (top + i * side for i in range(1, m))]
+        parts += [line(left, y, left + w, y, "g") for y in (top + i * high for i in range(1, m))]
     parts.append(element("rect", "b", x=left, y=top, width=w, height=h))
     return Panel(width, top + h + 3, tuple(parts))
 

@@ -33,11 +33,14 @@ LOOK = """figures => {
     if (box.width < 100) found.push("tiny");
     for (const text of svg.querySelectorAll("text")) {
       const words = text.textContent, b = text.getBoundingClientRect();
-      const letters = 11 * box.width / size[0];
-      if (letters < 9.5) found.push(`${words}: ${letters} px`);
+      const { fontSize, fill } = getComputedStyle(text);
+      const sized = text.matches(".p-mid, .p-large, .p-big");
+      const letters = parseFloat(fontSize) * box.width / size[0];
+      const most = sized ? Infinity : text.matches(".p-w, .p-m") ? 18 : 14;
+      if (letters < 10.95 || letters > most + 0.05) found.push(`${words}: ${letters} px`);
       if (b.left < box.left - 2 || b.right > box.right + 2 || b.top < box.top - 2
         || b.bottom > box.bottom + 2) found.push(`${words} stands out`);
-      const [low, high] = [light(getComputedStyle(text).fill), ground].sort((a, b) => a - b);
+      const [low, high] = [light(fill), ground].sort((a, b) => a - b);
       if ((high + 0.05) / (low + 0.05) < 4.5) found.push(`${words} is faint`);
     }
   }
@@ -51,7 +54,10 @@ def drawn(site: Path) -> list[str]:
     return [url for url in pages(site) if 'class="panels"' in (site / url).read_text("utf-8")]
 
 
-@pytest.mark.parametrize(("width", "theme"), [(320, "dark"), (390, "light"), (1440, "dark")])
+@pytest.mark.parametrize(
+    ("width", "theme"),
+    [(320, "dark"), (390, "light"), (1024, "light"), (1440, "dark"), (1920, "light")],
+)
 def test_every_figure_can_be_read(
     width: int, theme: str, drawn: list[str], visit: Callable[..., Visit]
 ):

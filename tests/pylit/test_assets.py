@@ -105,7 +105,7 @@ COLOURS = dict(
 )
 #: Where each colour of text stands.
 GROUNDS = {
-    "page": "text muted link good bad number definition line",
+    "page": "text muted link good bad number definition line keyword",
     "code": "text muted link keyword string number definition builtin line shape",
     "chip": "text muted link",
     "mark": "text muted link",
@@ -122,6 +122,29 @@ def test_every_colour_of_text_stands_out_from_its_ground(theme: int):
             ratio = contrast(found[name], paper)
             if ratio < 4.75:
                 low[name, ground] = round(ratio, 2)
+    assert low == {}
+
+
+#: The colours of tones, in their order, and the strongest ground that `grid` gives a cell with
+#: words of a colour: those in the background are muted.
+TONES = re.findall(r"\.p-t\d\{color:var\(--(\w+)\)\}", style_sheet(THEME.glob("css/58-*.css")))
+ON_CELLS = {"text": 0.4, "muted": 0.2}
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+def test_numbers_stand_out_from_their_cells(theme: int):
+    found = {name: pair.split(",")[theme] for name, pair in COLOURS.items()}
+    assert len(TONES) == 7
+
+    def ground(tone: str, strength: float) -> str:
+        pairs = zip(*(bytes.fromhex(found[name][1:]) for name in ("page", tone)), strict=True)
+        return "#" + bytes(round(p + (t - p) * strength) for p, t in pairs).hex()
+
+    low = {
+        (words, tone): ratio
+        for (words, strength), tone in product(ON_CELLS.items(), TONES)
+        if (ratio := contrast(found[words], ground(tone, strength))) < 4.5
+    }
     assert low == {}
 
 

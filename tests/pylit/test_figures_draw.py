@@ -5,6 +5,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable
 
 import pytest
+import torch
 
 from pylit.figures.draw import (
     WIDTH,
@@ -14,10 +15,21 @@ from pylit.figures.draw import (
     Panel,
     Plot,
     Table,
+    arc,
     element,
+    frame,
+    grid,
+    hatch,
     heat_map,
+    hook,
+    letter,
+    listed,
+    loop,
     polyline,
+    ribbon,
     short,
+    shown,
+    word,
 )
 
 
@@ -156,3 +168,124 @@ def test_cells_are_announced_with_their_headers_and_stand_where_align_says():
 def test_what_cannot_be_drawn(draw: Callable[[], object], message: str):
     with pytest.raises(ValueError, match=message):
         draw()
+
+
+def drawn(*parts: str) -> ET.Element:
+    return parsed(Panel(300, 200, parts))
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "expected"),
+    [(4.0, None, "4"), (-0.5, None, "−0.5"), (-0.0, None, "0"), (2 / 3, None, "0.67"),
+     (2 / 3, 2, "0.67"), (1, 2, "1"), (0, 2, "0"), (-0.001, 2, "0.00"), (-1.5, 1, "−1.5")],
+)  # fmt: skip
+def test_a_number_is_written_as_pictures_write_it(value: float, digits: int | None, expected: str):
+    assert shown(value, digits) == expected
+
+
+def test_a_vector_in_words():
+    assert listed(torch.tensor([2.0, 0.25, -1])) == "(2, 0.25, −1)"
+    assert listed([1 / 3, 1], 3) == "(0.333, 1)"
+
+
+def numbers_of(root: ET.Element) -> dict[tuple[float, float], str]:
+    """What stands where in a grid, letter by letter where an element has a place for each."""
+    found = {}
+    for node in root.iter("text"):
+        xs, ys = (list(map(float, (node.get(axis) or "").split())) for axis in "xy")
+        parts = list(node.text or "") if len(xs) > 1 else [node.text or ""]
+        found |= dict(zip(zip(xs, ys, strict=True), parts, strict=True))
+    return found
+
+
+def grounds_of(root: ET.Element) -> dict[tuple[float, float], float]:
+    """The opacity of each cell of a grid, by its corner."""
+    found = {}
+    for node in root.iter("path"):
+        if "p-k" in (node.get("class") or "").split():
+            for corner in re.findall(r"M([\d.]+) ([\d.]+)", node.get("d") or ""):
+                x, y = map(float, corner)
+                found[x, y] = float(node.get("fill-opacity") or 0)
+    return found
+
+
+def test_a_grid_shows_a_tensor_the_stronger_the_larger():
+    matrix = torch.tensor([[2.0, 0, -1], [0.5, -4, 3]])
+    root = drawn(*grid(10, 20, matrix, 1, 30, 40, digits=1))
+    words = numbers_of(root)
+    expected = [["2.0", "0", "−1.0"], ["0.5", "−4.0", "3.0"]]
+    for i, row in enumerate(expected):
+        for j, number in enumerate(row):
+            assert words.pop((10 + 30 * j + 15, 20 + 40 * i + 24)) == number
+    assert words == {}
+    grounds = grounds_of(root)
+    strengths = [grounds[11 + 30 * j, 21 + 40 * i] for i in range(2) for j in range(3)]
+    by_size = sorted(range(6), key=lambda at: matrix.flatten()[at].abs())
+    assert [strengths[at] for at in by_size] == sorted(strengths)
+    assert strengths[1] < 0.1 < strengths[4]
+
+
+def test_rows_of_a_grid_may_be_dim_and_cells_hidden():
+    kept = [[True, True], [True, True]]
+    full = grounds_of(drawn(*grid(0, 0, [[3, 3], [3, 3]], 0, 20, 24)))
+    dim = grounds_of(drawn(*grid(0, 0, [[3, 3], [3, 3]], 0, 20, 24, dim=(1,))))
+    assert dim[1, 1] == full[1, 1] and dim[1, 25] < full[1, 25]
+    hidden = [[False, True], [False, False]]
+    root = drawn(*grid(0, 0, kept, 0, 20, 24, hidden=hidden, sign="−∞", step=50))
+    assert sorted(numbers_of(root).values()) == ["1", "1", "1", "−∞"]
+    assert set(grounds_of(root)) == {(1, 1), (1, 25), (51, 25)}
+    assert [node.get("class") for node in root.iter("path")].count("p-x") == 1
+    bare = drawn(*grid(0, 0, kept, 0, digits=0))
+    assert numbers_of(bare) == {} and len(grounds_of(bare)) == 4
+
+
+@pytest.mark.parametrize("size", [(60, 30), (30, 60), (17, 17)])
+def test_hatching_stays_in_its_frame(size: tuple[float, float]):
+    (path,) = drawn(hatch(10, 20, *size)).iter("path")
+    d = path.get("d") or ""
+    lines = re.findall(r"M([\d.]+) ([\d.]+)l([\d.]+) (-[\d.]+)", d)
+    assert len(lines) >= sum(size) // 8 - 1
+    for x, y, right, up in (map(float, line) for line in lines):
+        assert 10 <= x < x + right <= 10 + size[0] + 0.1
+        assert 20 - 0.1 <= y + up < y <= 20 + size[1]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        lambda weight: ribbon(1, 2, 30, 40, weight, 2, 12),
+        lambda weight: arc(100, 20, 60, 40, weight, 2, 12),
+        lambda weight: loop(100, 60, 40, weight, 2, 12),
+    ],
+)
+def test_a_weight_is_the_thickness_of_a_line(line: Callable[[float], str]):
+    widths = [
+        float(path.get("stroke-width") or 0)
+        for weight in (0.0, 0.25, 1.0)
+        for path in drawn(line(weight)).iter("path")
+    ]
+    # Nothing is still there, as a hair.
+    assert widths == [0.7, 3, 12]
+
+
+def test_symbols_are_set_as_in_formulas():
+    root = drawn(letter(5, 6, ("W", 3, "Q"), " · ", ("x", None), at="middle"))
+    (node,) = root.iter("text")
+    parts = [(part.text, part.get("class")) for part in node]
+    assert parts[:2] == [("W", "p-t3"), ("Q", "p-t3")]
+    assert parts[3:] == [(" · ", "p-u"), ("x", None)]
+    # What comes after an exponent stands on the line again.
+    assert sum(float(part.get("dy") or 0) for part in node) == 0
+    assert node.get("text-anchor") == "middle"
+
+
+def test_a_script_finds_what_it_changes():
+    root = drawn(hook(word(9, 8, "dog", "end", "mid"), "name"), frame(1, 2, 3, 4, 0))
+    (node,) = (node for node in root.iter() if node.get("data-p") == "name")
+    assert node.text == "dog" and (node.get("class") or "").split() == ["p-w", "p-mid", "p-end"]
+
+
+def test_panels_shrink_before_they_wrap_and_grow_alike():
+    assert parsed(Panel(WIDTH, 10, ())).get("style") is None
+    style = parsed(Panel(600, 10, (), growth=1.0)).get("style")
+    assert style == "flex:600 1 550px;max-width:600px"
