@@ -35,6 +35,7 @@ import argparse
 import errno
 import inspect
 import io
+import logging
 import math
 import os
 import re
@@ -255,6 +256,8 @@ def main(words: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    # Without a home folder Matplotlib has a temporary one for its caches, and works.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
     debug = "--debug" in words
     try:
         return run([word for word in words if word != "--debug"])
