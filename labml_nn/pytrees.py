@@ -13,10 +13,8 @@ together again. PyTorch knows that for tuples, and so for the
 registered once:
 """
 
-from torch.utils import _pytree
+from torch.export import register_dataclass
 
 from labml_nn.transformers.feedback import FeedbackMemory
 
-_pytree.register_dataclass(
-    FeedbackMemory, serialized_type_name="labml_nn.FeedbackMemory"
-)
+register_dataclass(FeedbackMemory, serialized_type_name="labml_nn.FeedbackMemory")
