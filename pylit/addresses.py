@@ -8,7 +8,7 @@ from itertools import count
 from urllib.parse import quote, unquote
 
 from pylit.diagnostics import Report
-from pylit.model import SourceFile
+from pylit.model import Draft, SourceFile
 
 HOME = "index.html"
 MISSING = "404.html"
@@ -16,6 +16,10 @@ MISSING = "404.html"
 ALL, HOOD = "all.html", "under-the-hood.html"
 #: Folder of the pages that compare two modules.
 COMPARED = "compare"
+#: The folder of all cards in the site.
+CARDS = "assets/cards/"
+#: The files that are pages beside Python ones.
+CPP_SUFFIXES = (".cpp", ".h")
 #: Bytes of a file's name: file systems take 255, and a cache or an editor may append to it.
 MAX_NAME_LENGTH = 240
 
@@ -170,3 +174,19 @@ def paper_url(paper: str) -> str:
     if number:
         return f"https://arxiv.org/abs/{number[1]}"
     return paper.strip() if paper.strip().startswith(("https://", "http://")) else ""
+
+
+def card_url(draft: Draft) -> str:
+    """Address of a page's card; sources of C++ have none, nor do pages of other packages."""
+    has_one = draft.own and not is_cpp(draft.display)
+    return f"{CARDS}{draft.original.removesuffix('.html')}.png" if has_one else ""
+
+
+def text_url(draft: Draft) -> str:
+    """Where the page is as Markdown; empty for one that is put together of others."""
+    return f"{draft.url}.md" if draft.own and draft.display != draft.url else ""
+
+
+def is_cpp(path: str) -> bool:
+    """Whether a file is C++, by its path."""
+    return path.endswith(CPP_SUFFIXES)

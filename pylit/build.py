@@ -1,4 +1,4 @@
-"""The pipeline of a build. One without faults is remembered: see `pylit.options.inputs`."""
+"""The pipeline of a build. One without faults is remembered: see `pylit.site.options.inputs`."""
 
 import gc
 import time
@@ -12,22 +12,23 @@ from jinja2 import TemplateError
 from pylit.cache import Cache, CacheError, digest, folder_lock
 from pylit.config import SiteConfig
 from pylit.diagnostics import Diagnostic, Report, Severity, counted
-from pylit.figures.gallery import FigureHtml, FigureRuns
-from pylit.files import SiteFiles
-from pylit.inventories import read_inventories
-from pylit.languages import Language
-from pylit.links import audit
+from pylit.languages.language import Language
 from pylit.model import Target
 from pylit.node.process import NodeError
-from pylit.options import Options, generator_digest, inputs
-from pylit.outcome import Outcome
-from pylit.parallel import draft_pages, parse_pages, translate_pages
-from pylit.runs import Worker
-from pylit.shapes.lines import ModuleShapes
-from pylit.shapes.trace import ShapeRuns
-from pylit.site import Site, read_config
-from pylit.tex import MathRenderer
-from pylit.write import Output, output_state
+from pylit.notes.tex import MathRenderer
+from pylit.outputs.folder import Output, output_state
+from pylit.outputs.links import audit
+from pylit.runs.figures import FigureHtml, FigureRuns
+from pylit.runs.shapes.lines import ModuleShapes
+from pylit.runs.shapes.trace import ShapeRuns
+from pylit.runs.tasks import Worker
+from pylit.site.inputs import Site, read_config
+from pylit.site.options import Options, generator_digest, inputs
+from pylit.site.outcome import Outcome
+from pylit.site.publish import SiteFiles
+from pylit.site.stages import draft_pages, parse_pages
+from pylit.site.translated import translate_pages
+from pylit.source.inventories import read_inventories
 
 _REBUILD = "build again; if that does not help, its disk is full: name another with --cache"
 

@@ -126,3 +126,10 @@ def folder_lock(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def user_cache() -> Path:
+    """The folder ``PYLIT_CACHE``, else ``pylit`` in the user's folder for caches."""
+    usual = "Library/Caches" if sys.platform == "darwin" else ".cache"
+    shared = os.environ.get("XDG_CACHE_HOME") or Path.home() / usual
+    return Path(os.environ.get("PYLIT_CACHE") or Path(shared, "pylit")).absolute()

@@ -1,12 +1,7 @@
-"""The command line: ``pylit build``, ``serve``, ``init``, ``new`` and ``translate``.
-
-A new page begins as ``docs_src/skeleton.py.jinja``, else as the theme's: a small module that works.
-"""
+"""The command line: ``pylit build``, ``serve``, ``init``, ``new`` and ``translate``."""
 
 import argparse
 import atexit
-import json
-import keyword
 import os
 import shutil
 import sys
@@ -16,107 +11,19 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from jinja2 import Environment, StrictUndefined
-
 from pylit import __version__
 from pylit.build import Builder
-from pylit.cache import Cache
-from pylit.config import PYPROJECT, SITE_TOML, has_settings, load_config, metadata
-from pylit.diagnostics import Report
-from pylit.discover import NOT_OF_A_PACKAGE
-from pylit.languages import CODE
-from pylit.node.process import NodeError, find_node, set_up, user_cache
-from pylit.options import THEME, Options
-from pylit.outcome import Outcome, print_outcome
-from pylit.parallel import parse_pages
-from pylit.pool import cores
-from pylit.site import Site
+from pylit.cache import Cache, user_cache
+from pylit.config import has_settings, load_config
+from pylit.languages.language import CODE
+from pylit.node.process import NodeError, find_node, set_up
+from pylit.scaffold import CommandError, init_site, init_workflow, new_page
+from pylit.site.inputs import Site
+from pylit.site.options import Options
+from pylit.site.outcome import Outcome, print_outcome
+from pylit.site.pool import cores
+from pylit.site.stages import parse_pages
 from pylit.translate import TranslationError, list_missing, translate
-
-#: The beginning of a page: the site's own, else that of the theme.
-SKELETON = "skeleton.py.jinja"
-_SETTINGS = """\
-# The site of {name}: `pylit serve` shows it while you write, `pylit build` writes it to site/.
-title = {title}
-summary = {summary}
-sources = ["{source}"]
-exclude = [{exclude}]
-
-# Lists of pages; a `[[path]]` is read in its order. A page in no list is found all the same.
-# [[path]]
-# title = "Begin here"
-# summary = "What a reader of these pages learns."
-# pages = ["{name}"]
-"""
-
-
-class CommandError(Exception):
-    """A command that cannot be carried out: the reason and a way out."""
-
-
-def init_site(package: Path, root: Path) -> Path:
-    """Write ``docs_src/site.toml`` for a package, or a module, in the folder `root`."""
-    target, root = package.resolve(), root.resolve()
-    if not target.exists() or root not in target.parents:
-        raise CommandError(f"there is no {package} in {root}; name a package or a .py file in it")
-    name, about = target.stem, metadata(root)
-    found = (each for each in NOT_OF_A_PACKAGE if any(target.glob(f"**/{each}")))
-    text = _SETTINGS.format(
-        name=name,
-        title=json.dumps(about.get("name", name), ensure_ascii=False),
-        summary=json.dumps(about.get("description", ""), ensure_ascii=False),
-        source=target.relative_to(root).as_posix(),
-        exclude=", ".join(f'"{each}"' for each in found),
-    )
-    if has_settings(root) and not (root / SITE_TOML).exists():
-        raise CommandError(f"[tool.pylit] in {root / PYPROJECT} has settings already; edit them")
-    return _write(root / SITE_TOML, text)
-
-
-def init_workflow(root: Path) -> Path:
-    """Write the workflow that publishes the site with GitHub Pages."""
-    text = (THEME / "site.yml").read_text(encoding="utf-8")
-    return _write(root / ".github/workflows/site.yml", text)
-
-
-def new_page(path: Path, root: Path) -> Path:
-    """Write the skeleton of the module `path` in a source of the site at `root`."""
-    report = Report()
-    config = load_config(root, report)
-    if config is None:
-        raise CommandError("\n".join(map(str, report)))
-    own = root / "docs_src" / SKELETON
-    template = own if own.is_file() else THEME / SKELETON
-    target, root = path.resolve(), root.resolve()
-    if target.suffix != ".py":
-        raise CommandError(f"{target.name} is no Python file; give it a name that ends in .py")
-    sources = [root / name for name in config.sources]
-    if not {target, *target.parents}.intersection(sources):
-        named = f"the sources of the site ({', '.join(config.sources)})"
-        raise CommandError(f"{target} is in none of {named}; add it to docs_src/site.toml first")
-    folder = target.parent.parent if target.name == "__init__.py" else target.parent
-    # A source may be a module, or a folder of modules that is no package.
-    if not (_is_package(folder) or {target, folder}.intersection(sources)):
-        raise CommandError(f"{folder} is no package; begin with {folder}/__init__.py")
-    top = next(above for above in (folder, *folder.parents) if not _is_package(above))
-    parts = target.relative_to(top).with_suffix("").parts
-    parts = parts[:-1] if target.name == "__init__.py" else parts
-    if bad := [part for part in parts if not part.isidentifier() or keyword.iskeyword(part)]:
-        names = ", ".join(bad)
-        raise CommandError(f"{names} cannot be imported; choose a name of letters, digits and _")
-    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
-    words = parts[-1].strip("_").split("_")
-    text = environment.from_string(template.read_text(encoding="utf-8")).render(
-        package=".".join(parts[:-1]),
-        name=parts[-1],
-        title=" ".join(words).capitalize(),
-        class_name="".join(word.capitalize() for word in words),
-    )
-    return _write(path, text)
-
-
-def _is_package(folder: Path) -> bool:
-    return (folder / "__init__.py").is_file()
 
 
 def _written(given: argparse.Namespace, root: Path) -> Iterator[Path]:
@@ -145,18 +52,6 @@ def _translated(given: argparse.Namespace, root: Path) -> Iterator[str]:
     if given.missing:
         return list_missing(site, modules, given.language)
     return translate(site, modules, given.language, given.pages)
-
-
-def _write(path: Path, text: str) -> Path:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        if isinstance(error, FileExistsError) and path.exists():
-            raise CommandError(f"{path} exists already; edit it, or choose another name") from None
-        raise CommandError(f"{path} cannot be written ({error.strerror or error})") from None
-    return path
 
 
 def _count(text: str) -> int:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pylit.diagnostics import Diagnostic, Report, nearest
-from pylit.dialects import DIALECTS
+from pylit.model import DIALECTS
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@
     parse    -> Module  (with its Definitions and Sections of Notes and code Spans)
     prose    -> NoteHtml (with its Formulas, Headings and FigureUses)
     names    -> Target, Link
-    shapes   -> ModuleShapes (in `pylit.shapes.lines`)
-    figures  -> FigureHtml (in `pylit.figures.gallery`)
-    pages    -> PageView (in `pylit.render`), SearchPage (in `pylit.search`)
+    shapes   -> ModuleShapes (in `pylit.runs.shapes.lines`)
+    figures  -> FigureHtml (in `pylit.runs.figures`)
+    pages    -> PageView (in `pylit.pages.render`), SearchPage (in `pylit.outputs.search`)
 
 Lines count from 1 everywhere; columns count from 1 in what a person reads and from 0 in offsets.
 """
@@ -20,6 +20,9 @@ from typing import Literal, NamedTuple
 
 from pylit.cache import digest
 from pylit.diagnostics import Diagnostic
+
+#: The styles that `docstrings` in the settings may name; ``auto`` chooses for each docstring.
+DIALECTS = ("auto", "markdown", "numpy", "google", "sphinx")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,7 @@ class SourceFile:
     text: str
     #: SHA-256 of the bytes on disk.
     digest: str
-    #: The dialect of its notes, one of `pylit.dialects.DIALECTS`.
+    #: The dialect of its notes, one of `DIALECTS`.
     docstrings: str = "markdown"
 
     @property

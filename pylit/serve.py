@@ -34,10 +34,10 @@ from pylit.build import Builder
 from pylit.cache import digest
 from pylit.config import PYPROJECT, README, load_config
 from pylit.diagnostics import Report, Severity
-from pylit.notebooks import FOLDER
-from pylit.options import Options
-from pylit.outcome import print_outcome
-from pylit.write import MANIFEST
+from pylit.outputs.folder import MANIFEST
+from pylit.site.notebooks import FOLDER
+from pylit.site.options import Options
+from pylit.site.outcome import print_outcome
 
 _SCRIPT = Path(__file__).with_name("reload.js")
 _EVENTS, _RELOAD = "/__pylit__/events", "/__pylit__/reload.js"

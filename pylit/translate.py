@@ -5,11 +5,11 @@ from pathlib import Path
 
 from pylit.config import SiteConfig
 from pylit.diagnostics import Report, counted, nearest
-from pylit.languages import WORDS, Language, file_of, read_language
+from pylit.languages.language import WORDS, Language, file_of, read_language
+from pylit.languages.translations import Block, missing, read_blocks, refreshed
 from pylit.model import Module
-from pylit.options import Options
-from pylit.site import Site
-from pylit.translations import Block, missing, read_blocks, refreshed
+from pylit.site.inputs import Site
+from pylit.site.options import Options
 from pylit.words import OF_PAGES, drawn, refreshed_words, scripts, spoken
 
 _OPENING = (

@@ -32,10 +32,10 @@ from zipfile import ZipFile
 from pylit.addresses import module_url
 from pylit.build import Builder
 from pylit.diagnostics import Report, Severity
-from pylit.discover import decode, discover
-from pylit.options import Options
-from pylit.outcome import Outcome
-from pylit.pool import cores
+from pylit.site.options import Options
+from pylit.site.outcome import Outcome
+from pylit.site.pool import cores
+from pylit.source.discover import decode, discover
 
 ROOT = Path(__file__).parents[1]
 WORD = re.compile(r"[A-Za-z]{4,}")

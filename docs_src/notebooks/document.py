@@ -33,9 +33,10 @@ from docs_src.notebooks.lesson import Lesson, Names
 from docs_src.notebooks.note_text import NoteText
 from pylit.config import load_config
 from pylit.diagnostics import Report
-from pylit.discover import discover
-from pylit.parse import parse_module, split_front_matter
-from pylit.references import read_bibliography
+from pylit.notes.citations import read_bibliography
+from pylit.source.discover import discover
+from pylit.source.pages import split_front_matter
+from pylit.source.parse import parse_module
 
 #: Metadata of a notebook, as Jupyter and Colab write it.
 _METADATA = {

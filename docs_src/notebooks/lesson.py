@@ -20,7 +20,7 @@ from itertools import groupby
 from docs_src.notebooks import NotebookError
 from docs_src.notebooks.note_text import NoteText
 from pylit.model import Module, Note
-from pylit.parse import first_line
+from pylit.source.parse import first_line
 
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 Assignment = ast.Assign | ast.AnnAssign

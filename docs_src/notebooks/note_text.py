@@ -16,8 +16,8 @@ from urllib.parse import unquote
 from docs_src.notebooks import NotebookError
 from pylit.addresses import HOME, module_url, prose_url
 from pylit.model import SourceFile
-from pylit.references import BIBLIOGRAPHY, Work
-from pylit.syntax import CITATION, CITATION_PART
+from pylit.notes.citations import BIBLIOGRAPHY, Work
+from pylit.notes.syntax import CITATION, CITATION_PART
 
 #: Fenced code; its second group is the fence.
 _FENCED = re.compile(r"^( *(```+|~~~+)[^\n]*\n.*?(?:^ *\2[`~]*[ \t]*$|\Z))", re.M | re.S)

@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from pylit.cache import digest
+from pylit.cache import digest, user_cache
 
 #: MathJax and npm need this version.
 OLDEST = 20
@@ -27,13 +27,6 @@ _NPM_FILES = ("package.json", "package-lock.json", ".npmrc")
 
 class NodeError(Exception):
     """Node.js is missing, failed, or does not answer."""
-
-
-def user_cache() -> Path:
-    """The folder ``PYLIT_CACHE``, else ``pylit`` in the user's folder for caches."""
-    usual = "Library/Caches" if sys.platform == "darwin" else ".cache"
-    shared = os.environ.get("XDG_CACHE_HOME") or Path.home() / usual
-    return Path(os.environ.get("PYLIT_CACHE") or Path(shared, "pylit")).absolute()
 
 
 #: Where the packages are, once they are set up.

@@ -11,7 +11,8 @@ import pytest
 from playwright.sync_api import Browser
 
 from pylit.node.process import MODULES, find_node
-from pylit.tex import FONT_FOLDER, MathRenderer, math_style_sheet
+from pylit.notes.tex import FONT_FOLDER, MathRenderer
+from pylit.outputs.assets import math_style_sheet
 
 pytestmark = pytest.mark.browser
 

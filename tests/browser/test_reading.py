@@ -8,8 +8,8 @@ from browser_tools import MHA, Visit, pages
 from playwright.sync_api import Locator, expect
 
 from pylit.diagnostics import Report
-from pylit.discover import read_source
-from pylit.parse import parse_module
+from pylit.source.discover import read_source
+from pylit.source.parse import parse_module
 
 pytestmark = pytest.mark.browser
 

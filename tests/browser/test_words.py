@@ -7,7 +7,7 @@ from browser_tools import MHA, Visit
 from playwright.sync_api import Page, Route, expect
 from test_live import PAGES, READY
 
-from pylit.search import SearchIndex, SearchPage, counted
+from pylit.outputs.search import SearchIndex, SearchPage, counted
 
 pytestmark = pytest.mark.browser
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from pylit.figures.draw import WIDTH, Figure, Table
-from pylit.figures.gallery import read_files
+from pylit.runs.figures import read_files
 
 ROOT = Path(__file__).parents[2]
 FILES = read_files(ROOT / "docs_src/figures", "docs_src/figures")

@@ -9,7 +9,7 @@ import pytest
 
 from docs_src.notebooks.document import NotebookBuilder, as_text, has_run
 from pylit.diagnostics import Report
-from pylit.parse import split_front_matter as split
+from pylit.source.pages import split_front_matter as split
 
 ROOT = Path(__file__).parents[2]
 MAKER = NotebookBuilder(ROOT)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from pylit.diagnostics import Report
 from pylit.model import Link, Module, SourceFile
-from pylit.names import Index, Resolver, targets
-from pylit.parse import parse_module
+from pylit.source.names import Index, Resolver, targets
+from pylit.source.parse import parse_module
 
 
 def module(path: str, text: str) -> Module:

@@ -2,10 +2,10 @@
 
 from pylit.addresses import Anchors
 from pylit.diagnostics import Report
-from pylit.glossary import Terms
 from pylit.model import Link, NoteHtml, formula_slot
-from pylit.prose import NoteContext, render_note
-from pylit.references import Cite, no_bibliography
+from pylit.notes.citations import Cite, no_bibliography
+from pylit.notes.glossary import Terms
+from pylit.notes.markdown import NoteContext, render_note
 
 PAGE = "labml_nn/transformers/mha.html"
 LINKS = {

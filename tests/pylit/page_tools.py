@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from pylit.model import CodeLine, PageGroup, PageLink, SiteView, generated_page
-from pylit.render import PageView
-from pylit.rows import Block, Row
+from pylit.pages.render import PageView
+from pylit.pages.rows import Block, Row
 
 SITE = SiteView(
     title="The <site>",

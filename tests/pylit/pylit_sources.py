@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pylit.diagnostics import Report
 from pylit.model import Module, SourceFile
-from pylit.parse import parse_module
+from pylit.source.parse import parse_module
 
 
 def source(text: str, *, name: str = "pkg.mod", own: bool = True) -> SourceFile:

@@ -14,13 +14,13 @@ import torch
 
 from pylit.diagnostics import Diagnostic, Report
 from pylit.model import Module, SourceFile
-from pylit.parse import parse_module
-from pylit.shapes.check import check
-from pylit.shapes.lines import Axes, ModuleShapes, Run, Traced, module_lines, read_run
-from pylit.shapes.plan import read_plan
-from pylit.shapes.recorder import LEVELS
-from pylit.shapes.trace import read_traces
-from pylit.shapes.tracer import Tracer
+from pylit.runs.shapes.check import check
+from pylit.runs.shapes.lines import Axes, ModuleShapes, Run, Traced, module_lines, read_run
+from pylit.runs.shapes.plan import read_plan
+from pylit.runs.shapes.recorder import LEVELS
+from pylit.runs.shapes.trace import read_traces
+from pylit.runs.shapes.tracer import Tracer
+from pylit.source.parse import parse_module
 
 AXES = Axes(
     words={"seq_len": "T", "batch_size": "B", "d_model": "C"},

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pylit.build import Builder
-from pylit.options import Options
-from pylit.outcome import Outcome
-from pylit.runs import Order, Run, Task, Worker
+from pylit.runs.tasks import Order, Run, Task, Worker
+from pylit.site.options import Options
+from pylit.site.outcome import Outcome
 
 REPOSITORY = Path(__file__).parents[2]
 CACHE = REPOSITORY / ".cache" / "tests"

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from fontTools.ttLib import TTFont
 
-from pylit import fonts
-from pylit.assets import SCRIPTS, assets, contrast, style_sheet
 from pylit.node.process import MODULES
-from pylit.options import THEME
+from pylit.outputs import fonts
+from pylit.outputs.assets import SCRIPTS, assets, contrast, style_sheet
+from pylit.site.options import THEME
 
 if not (MODULES / "@fontsource-variable").is_dir():
     pytest.skip("npm packages are not installed", allow_module_level=True)

@@ -21,12 +21,12 @@ from site_tools import (
 )
 
 from pylit.build import Builder
-from pylit.files import Page
 from pylit.model import GeneratedPage
-from pylit.options import THEME
-from pylit.parallel import draft_pages
-from pylit.site import Site
-from pylit.write import MANIFEST
+from pylit.outputs.folder import MANIFEST
+from pylit.site.inputs import Site
+from pylit.site.options import THEME
+from pylit.site.publish import Page
+from pylit.site.stages import draft_pages
 
 
 def test_a_site_has_a_page_for_every_source_and_the_files_around_them(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_finished_pages_are_on_the_disk_and_not_in_memory(
     def counting(*given: object) -> None:
         held.append(sum(type(one) is Page and bool(one.html) for one in gc.get_objects()))
 
-    monkeypatch.setattr("pylit.files.audit", counting)
+    monkeypatch.setattr("pylit.site.publish.audit", counting)
     make_site(tmp_path)
     outcome = build(tmp_path, sources=(tmp_path / "pkg",))
     # The last one is in the hand that finished it.

@@ -12,7 +12,7 @@ from pylit.model import (
     PageLink,
     SourceFile,
 )
-from pylit.navigation import neighbours, other_groups, page_link
+from pylit.pages.navigation import neighbours, other_groups, page_link
 
 
 def source(name: str, *, package: bool = False, own: bool = True) -> SourceFile:

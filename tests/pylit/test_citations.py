@@ -7,7 +7,7 @@ from note_tools import render
 from site_tools import build, faults, make_site, succeed
 
 from pylit.diagnostics import Report
-from pylit.references import Cited, Work, read_bibliography
+from pylit.notes.citations import Cited, Work, read_bibliography
 
 BIB = r"""% What is cited.
 @inproceedings{first2017thing,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from site_tools import build, make_site, pages, succeed, tree
 
-from pylit.comparisons import Code, Hunk, Line, changes, hunks, marked, paired
+from pylit.pages.comparisons import Code, Hunk, Line, changes, hunks, marked, paired
 
 PAGE = "compare/pkg.one...pkg.two.html"
 ONE = '''"""

@@ -9,8 +9,8 @@ import pytest
 from pylit_sources import check_whole, listing, source
 from site_tools import build, faults, make_site, pages, succeed
 
-from pylit.cpp import cpp_links, parse_cpp
-from pylit.names import targets
+from pylit.source.cpp import cpp_links, parse_cpp
+from pylit.source.names import targets
 
 KERNEL = """\
 // Doubling

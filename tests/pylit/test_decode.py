@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pylit.discover import decode
+from pylit.source.discover import decode
 
 TEXT = "# größe €\nx = 'é'\n"
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from note_tools import render
 
 from pylit.diagnostics import Report, Severity
-from pylit.dialects import DIALECTS, dialect_of
+from pylit.model import DIALECTS
+from pylit.notes.dialects import dialect_of
 
 
 def shown(text: str, *, first_line: int = 1) -> str:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pylit.diagnostics import Diagnostic, Report, Severity
-from pylit.discover import discover
 from pylit.model import SourceFile
+from pylit.source.discover import discover
 
 
 def write(root: Path, files: Mapping[str, str | bytes]) -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from pylit.names import documented, documented_target
+from pylit.source.names import documented, documented_target
 
 PYTHON = "https://docs.python.org/3/"
 PYTORCH = "https://docs.pytorch.org/docs/stable/"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from site_tools import build, count, faults, make_site, succeed
 
-from pylit import runs
-from pylit.runs import Worker
+from pylit.runs import tasks as runs
+from pylit.runs.tasks import Worker
 
 FIGURES = '''\
 """Figures."""

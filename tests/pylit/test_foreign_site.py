@@ -12,9 +12,9 @@ from site_tools import CACHE, REPOSITORY, build, pages, tree
 
 from pylit.addresses import module_url
 from pylit.diagnostics import Report, Severity
-from pylit.discover import discover
 from pylit.model import Module
-from pylit.parse import parse_module
+from pylit.source.discover import discover
+from pylit.source.parse import parse_module
 
 LINE = re.compile(r'<i class="n" id="L(\d+)"></i>(.*?)(?=\n<i class="n"|</code>)', re.DOTALL)
 TAG = re.compile(r"<[^>]*>")

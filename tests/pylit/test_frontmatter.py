@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pylit.diagnostics import Report, Severity
-from pylit.parse import split_front_matter as split
+from pylit.source.pages import split_front_matter as split
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from note_tools import render
 from site_tools import build, faults, make_site, succeed
 
 from pylit.diagnostics import Report
-from pylit.glossary import SIGN, Term, Terms, read_glossary, term_targets
 from pylit.model import NoteHtml
-from pylit.parse import read_page
+from pylit.notes.glossary import SIGN, Term, Terms, read_glossary, term_targets
+from pylit.source.pages import read_page
 
 REPOSITORY = Path(__file__).parents[2]
 

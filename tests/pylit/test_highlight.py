@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from linked_sources import Project
 
-from pylit.highlight import MAX_LINE_LENGTH, highlight, highlight_block
 from pylit.model import Link
+from pylit.source.highlight import MAX_LINE_LENGTH, highlight, highlight_block
 
 GOLDEN = Path(__file__).with_name("golden") / "code"
 FILES = {

@@ -2,8 +2,8 @@ import re
 import xml.etree.ElementTree as ET
 import zlib
 
-from pylit.indexes import inventory, robots, sitemap
 from pylit.model import Definition, PageLink, Target
+from pylit.outputs.indexes import inventory, robots, sitemap
 
 BASE = "https://example.org/nn/"
 NAMESPACE = "{http://www.sitemaps.org/schemas/sitemap/0.9}"

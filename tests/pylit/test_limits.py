@@ -7,7 +7,7 @@ import pytest
 
 PROGRAM = """
 import time
-from pylit import limits
+from pylit.runs import child as limits
 
 try:
     with limits.limits(0.02, 2**30):

@@ -1,7 +1,7 @@
 import pytest
 
 from pylit.diagnostics import Diagnostic, Report, Severity
-from pylit.links import AuditedPage, audit, links_and_anchors
+from pylit.outputs.links import AuditedPage, audit, links_and_anchors
 
 
 def page(url: str, html: str, own: bool = True, **written: tuple[int, str]) -> AuditedPage:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from pylit.diagnostics import Report
-from pylit.discover import discover
-from pylit.names import Index, Resolver, targets
-from pylit.parse import parse_module
+from pylit.source.discover import discover
+from pylit.source.names import Index, Resolver, targets
+from pylit.source.parse import parse_module
 
 ABSENT = object()
 

@@ -12,7 +12,8 @@ from fontTools.ttLib import TTFont
 
 from pylit.model import Formula, formula_slot
 from pylit.node.process import NodeError
-from pylit.tex import FONT_FOLDER, MathRenderer, Rendered, fill, math_fonts, math_style_sheet
+from pylit.notes.tex import FONT_FOLDER, MathRenderer, Rendered, fill
+from pylit.outputs.assets import math_fonts, math_style_sheet
 
 INLINE = False
 DISPLAY = True
@@ -155,7 +156,7 @@ def test_fonts_are_files_and_the_large_one_is_cut_once(
     assert {ord(character) for character in used} & all_of_it <= held
     assert len(held) < len(used) + 5 and len(files[large]) < len(whole) / 4
     with monkeypatch.context() as patch:
-        patch.setattr("pylit.fonts._cut", lambda *_, **__: pytest.fail("cut again"))
+        patch.setattr("pylit.outputs.fonts._cut", lambda *_, **__: pytest.fail("cut again"))
         assert math_fonts(fonts, rendered, tmp_path) == files
         with pytest.raises(pytest.fail.Exception):
             math_fonts(fonts, rendered[:1], tmp_path)

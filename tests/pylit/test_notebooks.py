@@ -8,7 +8,7 @@ from typing import Any
 from site_tools import FILES, make_site, succeed
 
 from pylit.diagnostics import Report
-from pylit.notebooks import read_notebooks
+from pylit.site.notebooks import read_notebooks
 
 BASE = "https://example.org/small/"
 #: The beginning of a picture of 3 by 2 pixels.

@@ -4,7 +4,7 @@ import pytest
 from pylit_sources import parse
 
 from pylit.model import Note
-from pylit.parse import Comment, is_pragma
+from pylit.source.parse import Comment, is_pragma
 
 
 def notes(text: str) -> list[Note]:

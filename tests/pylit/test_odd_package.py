@@ -7,7 +7,7 @@ from pathlib import Path
 from site_tools import build, make_site, pages
 
 from pylit.diagnostics import Severity
-from pylit.prose import MAX_CHARACTERS
+from pylit.notes.markdown import MAX_CHARACTERS
 
 LONG_NAME = "n" * 248
 FILES = {

@@ -10,14 +10,15 @@ import pytest
 import yaml
 from site_tools import build, cache, faults, make_site, succeed
 
-from pylit.assets import accent_rule, contrast
-from pylit.cli import init_workflow, main
+from pylit.cli import main
 from pylit.config import has_settings, settings
 from pylit.diagnostics import Severity
-from pylit.indexes import inventory
-from pylit.inventories import _answer, read_inventories
 from pylit.model import Definition, Target
-from pylit.readme import for_pages
+from pylit.outputs.assets import accent_rule, contrast
+from pylit.outputs.indexes import inventory
+from pylit.scaffold import init_workflow
+from pylit.site.readme import for_pages
+from pylit.source.inventories import _answer, read_inventories
 
 PYPROJECT = """\
 [project]

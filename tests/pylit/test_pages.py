@@ -9,16 +9,15 @@ import pytest
 from pylit.addresses import paper_url
 from pylit.config import SiteConfig
 from pylit.diagnostics import Report
-from pylit.drafts import TEMPLATE_IDS, Drafter, prose_target
 from pylit.model import Draft, Module, ParsedPage, SourceFile, Target
-from pylit.names import targets
-from pylit.navigation import Place, place
-from pylit.options import THEME
-from pylit.parse import parse_module
-from pylit.render import page_view
-from pylit.site import front_matter_faults
-from pylit.symbols import formula_faults
-from pylit.tex import Rendered
+from pylit.notes.tex import Rendered, formula_faults
+from pylit.pages.draft import TEMPLATE_IDS, Drafter, prose_target
+from pylit.pages.navigation import Place, place
+from pylit.pages.render import page_view
+from pylit.site.inputs import front_matter_faults
+from pylit.site.options import THEME
+from pylit.source.names import targets
+from pylit.source.parse import parse_module
 
 REPOSITORY = Path(__file__).parents[2]
 TEXT = '''"""

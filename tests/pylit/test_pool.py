@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from pylit.pool import FEW, run
+from pylit.site.pool import FEW, run
 
 
 class Power:

@@ -3,11 +3,11 @@
 import pytest
 from pylit_sources import parse
 
-from pylit.drafts import Drafter
 from pylit.model import ParsedPage
-from pylit.names import targets
-from pylit.previews import previews
-from pylit.tex import Rendered
+from pylit.notes.tex import Rendered
+from pylit.pages.draft import Drafter
+from pylit.pages.previews import previews
+from pylit.source.names import targets
 
 
 def shown(text: str, name: str) -> list[str]:

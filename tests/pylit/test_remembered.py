@@ -9,7 +9,7 @@ import pytest
 from site_tools import build, make_site, options, succeed, tree
 
 from pylit.build import Builder
-from pylit.options import inputs
+from pylit.site.options import inputs
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from page_tools import SITE, code, section, view
 
 from pylit.addresses import relative
 from pylit.model import DraftSection, Neighbours, NoteHtml, PageGroup, PageLink
-from pylit.navigation import Place
-from pylit.options import THEME
-from pylit.render import Renderer
-from pylit.shapes.lines import ModuleShapes
+from pylit.pages.navigation import Place
+from pylit.pages.render import Renderer
+from pylit.runs.shapes.lines import ModuleShapes
+from pylit.site.options import THEME
 
 RENDERER = Renderer((THEME,), SITE)
 

@@ -15,8 +15,8 @@ from shape_tools import HEAD, unpack
 from site_tools import build, count, faults, make_site, succeed
 
 from pylit.diagnostics import Report
-from pylit.shapes.plan import read_plan
-from pylit.shapes.recorder import (
+from pylit.runs.shapes.plan import read_plan
+from pylit.runs.shapes.recorder import (
     FEW,
     LEVELS,
     MAX_ELEMENTS,
@@ -25,7 +25,7 @@ from pylit.shapes.recorder import (
     Recorder,
     pack,
 )
-from pylit.shapes.replay import read_replay
+from pylit.runs.shapes.replay import read_replay
 
 
 def record(code, call):

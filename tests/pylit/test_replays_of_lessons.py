@@ -13,11 +13,11 @@ import torch
 from shape_tools import unpack
 
 from labml_nn import kernels
-from pylit.shapes.lines import Axes
-from pylit.shapes.plan import read_plan
-from pylit.shapes.recorder import LEVELS, Recorder
-from pylit.shapes.replay import replay_script
-from pylit.shapes.trace import read_traces
+from pylit.runs.shapes.lines import Axes
+from pylit.runs.shapes.plan import read_plan
+from pylit.runs.shapes.recorder import LEVELS, Recorder
+from pylit.runs.shapes.replay import replay_script
+from pylit.runs.shapes.trace import read_traces
 
 ROOT = Path(__file__).parents[2]
 LESSONS = {

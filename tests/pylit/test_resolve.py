@@ -5,7 +5,7 @@ import time
 import pytest
 from linked_sources import LAYERS, Project, links, module, named
 
-from pylit.names import Index, targets
+from pylit.source.names import Index, targets
 
 FILES = {
     "pkg/__init__.py": "from .a import Layer as Public\nfrom .b import *\nfrom . import a as also",

@@ -3,7 +3,7 @@
 from page_tools import code, section
 
 from pylit.model import CodeLine
-from pylit.rows import rows
+from pylit.pages.rows import rows
 
 
 def shown(*sections):

@@ -11,13 +11,13 @@ import pytest
 from pylit_sources import parse
 
 from pylit.diagnostics import Report
-from pylit.drafts import Drafter
 from pylit.model import ParsedPage
-from pylit.names import targets
 from pylit.node.process import NodeError, find_node
-from pylit.options import THEME
-from pylit.search import SearchIndex, SearchPage, counted, read_aliases, search_page, terms
-from pylit.tex import tex_to_text
+from pylit.notes.tex import tex_to_text
+from pylit.outputs.search import SearchIndex, SearchPage, counted, read_aliases, search_page, terms
+from pylit.pages.draft import Drafter
+from pylit.site.options import THEME
+from pylit.source.names import targets
 
 TEXT = '''"""
 # Memory, $\\hat{m}$
@@ -75,8 +75,8 @@ def scripts(count: int) -> dict[str, Any]:
 
 
 def test_terms_lead_to_entries_and_entries_to_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pylit.search._TERMS", 100)
-    monkeypatch.setattr("pylit.search._TEXTS", 300)
+    monkeypatch.setattr("pylit.outputs.search._TERMS", 100)
+    monkeypatch.setattr("pylit.outputs.search._TEXTS", 300)
     found = scripts(10)
     shards, chunks = found["search-index"]["shards"], found["search-index"]["chunks"]
     terms = {t: told for n in range(len(shards)) for t, told in found[f"search/terms-{n}"].items()}
@@ -98,7 +98,7 @@ def test_of_a_term_that_occurs_everywhere_the_best_entries_are_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     whole = scripts(20)["search/terms-0"]["page"]
-    monkeypatch.setattr("pylit.search._MOST", 4)
+    monkeypatch.setattr("pylit.outputs.search._MOST", 4)
     cut = scripts(20)["search/terms-0"]["page"]
     assert len(cut) == 8 < len(whole)
     assert min(cut[1::2]) == sorted(whole[1::2])[-4]

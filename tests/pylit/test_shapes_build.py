@@ -7,7 +7,7 @@ import pytest
 from shape_tools import plain
 from site_tools import build, count, faults, make_site, succeed, tree
 
-from pylit import runs
+from pylit.runs import tasks as runs
 
 AXES = 'lengths = ["T", "S"]\npage = "notes.html"\n\n[derived]\nC = "H*K"\n'
 WORK = '''\

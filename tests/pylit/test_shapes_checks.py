@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from shape_tools import AXES, HEAD, faults, module_of, run
 
-from pylit.shapes.check import check
-from pylit.shapes.plan import read_plan
+from pylit.runs.shapes.check import check
+from pylit.runs.shapes.plan import read_plan
 
 FIRST = HEAD.count("\n") + 1
 TRACE = "def trace(T, B, H, K, C): f(torch.zeros(T, B, C))"

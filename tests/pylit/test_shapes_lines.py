@@ -6,10 +6,10 @@ import pytest
 from shape_tools import AXES, module_of, plain
 from shape_tools import run as run_traces
 
-from pylit.runs import read_code
-from pylit.shapes.check import check
-from pylit.shapes.lines import module_lines, read_run
-from pylit.shapes.plan import read_plan
+from pylit.runs.shapes.check import check
+from pylit.runs.shapes.lines import module_lines, read_run
+from pylit.runs.shapes.plan import read_plan
+from pylit.runs.tasks import read_code
 
 GOLDEN = Path(__file__).with_name("golden") / "shapes"
 

@@ -4,10 +4,10 @@ import itertools
 
 import pytest
 
-from pylit.shapes.lines import Axes
-from pylit.shapes.sizes import UNKNOWN, Namer, assign, distinct_shapes, evaluate
-from pylit.shapes.trace import read_traces
-from pylit.shapes.tracer import NONE, TensorRecord
+from pylit.runs.shapes.lines import Axes
+from pylit.runs.shapes.sizes import UNKNOWN, Namer, assign, distinct_shapes, evaluate
+from pylit.runs.shapes.trace import read_traces
+from pylit.runs.shapes.tracer import NONE, TensorRecord
 
 LETTERS = ["T", "S", "B", "H", "K", "F", "V", "L"]
 SIZES = assign([*LETTERS, "C"], {"C": "H*K"})

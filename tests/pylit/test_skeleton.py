@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from site_tools import REPOSITORY, make_site, succeed
 
-from pylit.cli import CommandError, init_site, new_page
+from pylit.scaffold import CommandError, init_site, new_page
 
 
 def begin(root: Path, name: str) -> Path:

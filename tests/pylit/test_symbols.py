@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pylit.model import Formula
-from pylit.symbols import Symbol, marked, read_symbol, typeset_formula
-from pylit.tex import FONT_FOLDER, MathRenderer
+from pylit.notes.symbols import Symbol, marked, read_symbol
+from pylit.notes.tex import FONT_FOLDER, MathRenderer, typeset_formula
 
 GOLDEN = Path(__file__).parent / "golden/formulas.txt"
 MARK = re.compile(r"\\class\{(\w+)\}\{((?:\\[a-z]+ ?)?(?:\{\w+\}|\w*))\}")

@@ -7,7 +7,7 @@ import pytest
 from linked_sources import module
 from site_tools import build, make_site, succeed
 
-from pylit.symbols import symbol_rows
+from pylit.notes.symbols import symbol_rows
 
 MODULE = '''\
 r"""

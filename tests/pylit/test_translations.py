@@ -10,11 +10,11 @@ import pytest
 from site_tools import SITE, build, edit, make_site, pages, succeed, tree
 
 from pylit.cli import main
-from pylit.glossary import Term
+from pylit.languages.translations import TranslatedTerms, missing, passages, read_blocks, refreshed
 from pylit.model import Module, Note, Section, SourceFile, Span
-from pylit.parse import text_module
-from pylit.shapes.replay import translated_script
-from pylit.translations import TranslatedTerms, missing, passages, read_blocks, refreshed
+from pylit.notes.glossary import Term
+from pylit.runs.shapes.replay import translated_script
+from pylit.source.pages import text_module
 from pylit.words import Words
 
 ONE = "docs_src/locale/zh/pkg/one.md"

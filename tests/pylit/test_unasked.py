@@ -10,7 +10,7 @@ import pytest
 from site_tools import build, make_site, succeed
 
 from pylit import cli
-from pylit.options import Options
+from pylit.site.options import Options
 
 TRACE = """
 import os

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pylit.diagnostics import Report
-from pylit.write import MANIFEST, Output, Written
+from pylit.outputs.folder import MANIFEST, Output, Written
 
 FIRST = {"index.html": b"one", "a/b.html": b"two", "assets/site.css": b"three"}
 
@@ -234,7 +234,7 @@ def test_an_interrupt_while_a_folder_is_begun_leaves_none(
     def interrupted(_: Path) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pylit.write.folder_lock", interrupted)
+    monkeypatch.setattr("pylit.outputs.folder.folder_lock", interrupted)
     with pytest.raises(KeyboardInterrupt), Output(tmp_path / "out", Report()):
         pass
     assert not (tmp_path / "out").exists()

@@ -1,5 +1,5 @@
 // The index of a site, in scripts of which a query loads a few: a page opened from a disk may load
-// nothing else. `pylit/search.py` tells what they hold.
+// nothing else. `pylit/outputs/search.py` tells what they hold.
 const MOST = 30;
 // So many scripts of terms are looked through for what begins like a word.
 const REACH = 3;

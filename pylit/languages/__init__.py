@@ -1,0 +1,1 @@
+"""Texts that stand apart from their code."""

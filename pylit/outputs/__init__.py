@@ -1,0 +1,1 @@
+"""Files beside the pages, and the folder that holds all of them."""

@@ -1,0 +1,126 @@
+"""Files for programs: sitemap, ``robots.txt``, ``llms.txt``, inventory of names, archive."""
+
+import io
+import posixpath
+import re
+import zipfile
+import zlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, select_autoescape
+
+from pylit.addresses import CARDS, canonical, is_cpp, relative
+from pylit.config import SiteConfig
+from pylit.model import Draft, Module, PageGroup, PageLink, Target
+
+_environment = Environment(
+    loader=FileSystemLoader(Path(__file__).resolve().parents[1] / "theme"),
+    autoescape=select_autoescape(["xml"]),
+    trim_blocks=True,
+    keep_trailing_newline=True,
+)
+#: Kind of a definition -> the role of Sphinx that refers to it.
+_ROLES = {
+    "module": "py:module",
+    "class": "py:class",
+    "function": "py:function",
+    "method": "py:method",
+    "constant": "py:data",
+}
+
+
+def sitemap(base_url: str, urls: Iterable[str]) -> bytes:
+    """``sitemap.xml``: the addresses of all pages, absolute, sorted.
+
+    There is no ``lastmod``: a date from the clock or from the file system would give two builds of
+    the same sources two different sites, and search engines ignore dates that are not trustworthy.
+    """
+    addresses = [canonical(base_url, url) for url in sorted(urls)]
+    return _rendered("sitemap.xml", addresses=addresses)
+
+
+def robots(base_url: str) -> bytes:
+    """Everything may be read; where the sitemap is, if the site has an address."""
+    return _rendered("robots.txt", base_url=base_url)
+
+
+def _rendered(template: str, **values: object) -> bytes:
+    return _environment.get_template(template).render(values).encode()
+
+
+def inventory(
+    project: str, version: str, targets: Iterable[Target], prose: Iterable[PageLink]
+) -> bytes:
+    """``objects.inv``, for links of Sphinx projects: definitions, and prose pages as documents.
+
+    The format is version 2 of Sphinx's inventories: four lines of text, then, compressed, one line
+    per object, ``name domain:role priority address displayed-name``.
+    """
+    lines = {_object(t.definition.dotted, _ROLES[t.definition.kind], 1, t.url) for t in targets}
+    for page in prose:
+        lines.add(_object(page.url.removesuffix(".html"), "std:doc", -1, page.url, page.title))
+    header = (
+        "# Sphinx inventory version 2\n"
+        f"# Project: {' '.join(project.split())}\n"
+        f"# Version: {version}\n"
+        "# The remainder of this file is compressed using zlib.\n"
+    )
+    body = "".join(sorted(lines)).encode()
+    return header.encode() + zlib.compress(body, 9)
+
+
+def _object(name: str, role: str, priority: int, url: str, shown: str = "-") -> str:
+    # `$` stands for the object's name, which most anchors end with.
+    if name and url.endswith(name):
+        url = url.removesuffix(name) + "$"
+    return f"{name} {role} {priority} {url} {' '.join(shown.split())}\n"
+
+
+ARCHIVE = "site.zip"
+#: All notes in one text, for language models.
+FULL = "llms-full.txt"
+_LINK = re.compile(r"\]\(([^()\s#:]+)")
+
+
+def page_text(
+    draft: Draft, module: Module, texts: Mapping[str, str], *, code: bool = True
+) -> bytes:
+    """The page as its author wrote it: notes, and code in fences.
+
+    Links to sources become links to their texts; `texts` maps paths of sources to addresses.
+    """
+
+    def moved(link: re.Match[str]) -> str:
+        for start in (draft.display, draft.url):
+            path = posixpath.normpath(posixpath.join(posixpath.dirname(start), link[1]))
+            if path in texts:
+                return f"]({relative(draft.url, texts[path])}"
+        return link[0]
+
+    source = module.source.lines
+    language = "cpp" if is_cpp(module.source.display) else "python"
+    blocks = [] if module.source.text.lstrip().startswith("# ") else [f"# {draft.title}"]
+    blocks += [draft.front_matter["summary"]] if "summary" in draft.front_matter else []
+    for section in module.sections:
+        blocks += [_LINK.sub(moved, note.text.strip()) for note in section.notes]
+        if section.code and code:
+            lines = source[section.code.first - 1 : section.code.last]
+            blocks.append("\n".join([f"```{language}", *lines, "```"]))
+    return ("\n\n".join(filter(None, blocks)) + "\n").encode()
+
+
+def llms(config: SiteConfig, groups: Iterable[PageGroup], texts: Mapping[str, str]) -> bytes:
+    """``llms.txt``: what the site is, and where its pages are as Markdown, by their addresses."""
+    return _rendered("llms.txt", site=config, groups=groups, texts=texts)
+
+
+def archive(files: Mapping[str, bytes]) -> bytes:
+    """A zip file of the site for readers offline; equal files give equal bytes."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as packed:
+        for path in sorted(path for path in files if not path.startswith((CARDS, FULL))):
+            entry = zipfile.ZipInfo(f"site/{path}")
+            entry.external_attr = 0o644 << 16
+            packed.writestr(entry, files[path], zipfile.ZIP_DEFLATED, 6)
+    return out.getvalue()

@@ -1,0 +1,126 @@
+"""Where a page stands in its site: lists of pages, which follows which, and the path to each."""
+
+import posixpath
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote
+
+from pylit.addresses import HOME, MISSING, paper_url
+from pylit.config import SiteConfig
+from pylit.model import Draft, Neighbours, PageGroup, PageLink
+from pylit.pages.relations import Related
+
+#: The anchor of a heading "Try it", to which the home page links.
+DEMO = "try-it"
+
+
+def page_link(draft: Draft) -> PageLink:
+    """A link to the page of a draft."""
+    notebook = draft.front_matter.get("notebook", "") if draft.own else ""
+    page = notebook.removesuffix(".ipynb") + ".html" if notebook else ""
+    notes = (note for section in draft.sections for note in section.notes)
+    slugs = {heading.slug for note in notes for heading in note.headings}
+    demo, paper = DEMO if DEMO in slugs else "", paper_url(draft.front_matter.get("paper", ""))
+    return PageLink(draft.url, draft.title, draft.summary, page, demo, paper)
+
+
+def other_groups(groups: Iterable[PageGroup], drafts: Sequence[Draft]) -> tuple[PageGroup, ...]:
+    """The pages in none of the groups, by folder: a package itself first, its private modules last;
+    without the home page and empty modules.
+    """
+    named = {page.url for group in groups for page in group.pages} | {HOME}
+    titles = {draft.url: draft.title for draft in drafts}
+    folders: dict[str, list[PageLink]] = {}
+
+    def order(url: str) -> tuple[bool, bool, bool, str]:
+        # The examples beside a package come after it.
+        top, slash, _ = url.partition("/")
+        beside = bool(top and slash) and f"{top}/index.html" not in titles
+        return "/_" in f"/{url}", beside, not url.endswith("/index.html"), url
+
+    for draft in sorted(drafts, key=lambda d: order(d.url)):
+        if draft.url not in named and (draft.sections or draft.front_matter):
+            folders.setdefault(posixpath.dirname(draft.url), []).append(page_link(draft))
+    return tuple(
+        PageGroup(titles.get(f"{folder}/index.html") or folder or "Other pages", "", tuple(links))
+        for folder, links in sorted(folders.items(), key=lambda pair: order(f"{pair[0]}/"))
+    )
+
+
+def neighbours(groups: Iterable[PageGroup]) -> dict[str, Neighbours]:
+    """The neighbours of each page in the first group that contains it.
+
+    They have no summary: an edit to that then changes no other page.
+    """
+    found: dict[str, Neighbours] = {}
+    for group in groups:
+        bare = (PageLink(page.url, page.title) for page in group.pages)
+        around = (None, *bare, None)
+        for number, page in enumerate(group.pages):
+            beside = Neighbours(around[number], around[number + 2], group.title)
+            found.setdefault(page.url, beside)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a page shows of the rest of the site."""
+
+    #: The path in the header: titles and addresses, which may be empty.
+    crumbs: tuple[tuple[str, str], ...] = ()
+    around: Neighbours = field(default_factory=Neighbours)
+    #: Absolute address of its source in the repository.
+    source_url: str = ""
+    #: Its notebook: a page of the site, or else a file of the repository.
+    notebook_url: str = ""
+    colab_url: str = ""
+    #: Relations of the definitions of the page, by their names.
+    related: Mapping[str, Related] = field(default_factory=dict)
+    #: Names of a private module -> the public package that has them, too.
+    exports: Mapping[str, str] = field(default_factory=dict)
+    #: Pages that compare it with others: address, title and no id.
+    compared: Sequence[tuple[str, str, str]] = ()
+    #: The page in each of its languages: the language, its name, and the address.
+    languages: Sequence[tuple[str, str, str]] = ()
+    #: Absolute address of the file of its notes in the repository.
+    notes_url: str = ""
+
+
+def place(
+    draft: Draft,
+    files: Sequence[Path],
+    root: Path,
+    config: SiteConfig,
+    urls: Mapping[str, str],
+) -> Place:
+    """The place of a page without its neighbours.
+
+    Args:
+        draft: The draft of the page.
+        files: That of its code, and that of its notes.
+        root: The folder of the project.
+        config: The settings.
+        urls: The addresses of pages by their names.
+    """
+    # The name of a file of C++ is its path.
+    parts = [] if draft.prose else draft.name.split("/" if "/" in draft.name else ".")
+    packages = (".".join(parts[:count]) for count in range(1, len(parts)))
+    links = [*(urls.get(package, "") for package in packages), ""]
+    crumbs = tuple(zip(parts, links, strict=False))
+    if draft.prose and draft.original not in (HOME, MISSING):
+        crumbs = ((draft.title, ""),)
+    notebook = draft.front_matter.get("notebook", "")
+    page = urls.get(notebook, "")
+    if not (config.repository and draft.own and all(f.is_relative_to(root) for f in files)):
+        return Place(crumbs, notebook_url=page)
+    tree = f"{config.repository}/blob/{config.branch}/"
+    github = f"https://github.com/{tree}"
+    source, notes = (github + quote(file.relative_to(root).as_posix()) for file in files)
+    return Place(
+        crumbs,
+        source_url=source,
+        notes_url=notes,
+        notebook_url=page or (notebook and github + notebook),
+        colab_url=notebook and f"https://colab.research.google.com/github/{tree}{notebook}",
+    )

@@ -1,0 +1,87 @@
+"""The README of a project as the text of its home page.
+
+It is written for GitHub: badges and other pictures from elsewhere, HTML that centres them, and
+links to files of the repository. Pages of a site load nothing from elsewhere, so pictures and tags
+go, and links lead to the repository; where that is unknown, their words stay.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from pylit.cache import digest
+from pylit.config import SiteConfig
+from pylit.diagnostics import Report
+from pylit.model import Module
+from pylit.source.discover import leaves, read_source
+from pylit.source.pages import text_module
+
+_CODE = re.compile(r"(^ {0,3}(```+|~~~+).*?(?:^ {0,3}\2|\Z)|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
+_COMMENT = re.compile(r"<!--.*?-->|<(?:picture|source|img|svg)\b[^>]*>", re.DOTALL)
+_HEADING = re.compile(r"<h([1-6])\b[^>]*>\s*(.*?)\s*</h\1>", re.DOTALL | re.IGNORECASE)
+_ANCHOR = re.compile(r"<a\b[^>]*?\bhref=\"([^\"\s]*)\"[^>]*>(.*?)</a>", re.DOTALL | re.IGNORECASE)
+_TAG = re.compile(r"</?[a-zA-Z][a-zA-Z0-9]*(?:\s[^<>]*)?/?>")
+_PICTURE = r"!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])"
+#: A line of pictures, each perhaps in a link.
+_PICTURES = re.compile(
+    rf"^(?:[ \t]*(?:\[{_PICTURE}\](?:\([^)]*\)|\[[^\]]*\])?|{_PICTURE}))+[ \t\\]*$", re.MULTILINE
+)
+_LINK = re.compile(r"\[([^\[\]]+)\]\(([^()\s]+)(?:\s+\"[^\"]*\")?\)")
+_DEFINED = re.compile(r"^( {0,3}\[[^\]]+\]:\s*)(\S+)", re.MULTILINE)
+#: Characters times tags: each pattern seeks the end of each tag, in a second or two.
+MOST = 100_000_000
+_ELSEWHERE = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:|//|#")
+
+
+def read_readme(root: Path, config: SiteConfig, report: Report) -> Iterator[Module]:
+    """The README of the project in `root` as its home page, unless there is none in Markdown."""
+    path = root / config.readme
+    if path.suffix.lower() != ".md" or not path.is_file():
+        return
+    if leaves(path, os.path.realpath(root), config.readme, own=False, report=report):
+        return
+    source = read_source(path, name="index", display=config.readme, own=False, report=report)
+    if source is not None:
+        tree = f"https://github.com/{config.repository}/blob/{config.branch}/"
+        text = for_pages(source.text, tree if config.repository else "")
+        about = {"title": config.title, "summary": config.summary}
+        module = text_module(replace(source, text=text), about, text, 1)
+        yield replace(module, source=replace(module.source, digest=digest(text, repr(about))))
+
+
+def for_pages(text: str, tree: str) -> str:
+    """A README without pictures and HTML, line for line; `tree` is the address of its folder.
+
+    One that is all tags stays as it is: its HTML is then shown as text.
+    """
+
+    def target(address: str) -> str:
+        return address if _ELSEWHERE.match(address) else tree and tree + address.removeprefix("./")
+
+    def link(found: re.Match[str]) -> str:
+        address = target(found[2])
+        return f"[{found[1]}]({address})" if address else found[1]
+
+    def prose(part: str) -> str:
+        # What is indented inside of a tag would be code without it.
+        part = _COMMENT.sub(_lines, re.sub(r"^[ \t]+(?=<[a-zA-Z/])", "", part, flags=re.MULTILINE))
+        part = _ANCHOR.sub(lambda a: f"[{a[2].strip()}]({a[1]})" if a[2].strip() else "", part)
+        part = _HEADING.sub(lambda h: f"{'#' * int(h[1])} {' '.join(h[2].split())}", part)
+        part = _PICTURES.sub("", _TAG.sub("", part))
+        return _DEFINED.sub(lambda d: d[1] + (target(d[2]) or "#"), _LINK.sub(link, part))
+
+    if len(text) * text.count("<") > MOST:
+        return text
+    pieces = _CODE.split(text)
+    # Between two parts of prose are a piece of code, and its fence.
+    return "".join(
+        piece or "" if at % 3 == 1 else prose(piece)
+        for at, piece in enumerate(pieces)
+        if at % 3 != 2
+    )
+
+
+def _lines(found: re.Match[str]) -> str:
+    return "\n" * found[0].count("\n")

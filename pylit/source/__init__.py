@@ -1,0 +1,1 @@
+"""Files -> modules, and what a name in them means."""
