@@ -153,7 +153,7 @@ KILLED = """
 import sys
 from pathlib import Path
 from pylit.diagnostics import Report
-from pylit.write import Output
+from pylit.outputs.folder import Output
 print("ready", flush=True)
 for turn in range(10**6):
     files = {f"d{i % 7}/p{i}.html": b"%d " % (turn % 2) * 500 for i in range(60)}
