@@ -9,12 +9,14 @@ the targets of all modules, and a `Resolver` follows names through it to their d
 import ast
 import builtins
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pylit.addresses import is_cpp
+from pylit.diagnostics import nearest
 from pylit.model import Decorated, Definition, Link, Module, SourceFile, Target, Uses
 from pylit.source.cpp import includes
 from pylit.source.parse import first_line
@@ -455,6 +457,101 @@ class Resolver(Values):
         if link.external:
             return name not in BUILTINS or (name[0].isupper() and name.endswith(_EXCEPTIONS))
         return not name.islower() or self.kind(link.name) != "constant"
+
+
+_WHAT_TO_NAME = "name what the code has"
+
+
+class NameLookup(NamedTuple):
+    """The places of a name, or the reason why there are none, and a hint."""
+
+    places: frozenset[Position] = frozenset()
+    fault: str = ""
+    hint: str = ""
+
+
+class _Use(NamedTuple):
+    """A name in the code, with the attributes after it."""
+
+    chain: list[ast.AST]
+    is_attribute: bool
+    is_definition: bool
+
+
+class Variables:
+    """The names in the code of one module, which parses."""
+
+    def __init__(self, resolver: Resolver) -> None:
+        self._name = resolver.module.source.name
+        self._lines = resolver.module.source.lines
+        self._scopes, self._values = resolver.scopes, resolver
+        self._above: dict[ast.AST, ast.AST] = {}
+        self._names: dict[str, list[tuple[ast.AST, Scope]]] = defaultdict(list)
+        for node, scope in self._scopes.names:
+            self._names[name_of(node)].append((node, scope))
+            if isinstance(node, ast.Attribute):
+                self._above[node.value] = node
+
+    def find(self, path: tuple[str, ...], within: str = "") -> NameLookup:
+        """The places of a name, of a function or class if `within` names one."""
+        defined = [*self._scopes.returns, *self._scopes.classes]
+        owners = {name for name in defined if within and name.endswith(f".{within}")}
+        value = self._values.named(within, self._scopes.module) if within else None
+        owners |= {value.name} if value and self._values.kind(value.name) == "class" else set()
+        if within and not owners:
+            names = {name.removeprefix(f"{self._name}.") for name in defined}
+            names |= {name.rpartition(".")[2] for name in names}
+            fault = f"`{self._name}` has no function or class `{within}`"
+            return NameLookup(fault=fault, hint=nearest(within, sorted(names), _WHAT_TO_NAME))
+        if uses := self._uses(path[0], owners):
+            return NameLookup(self._places(path, uses))
+        known = [name for name in sorted(self._names) if self._uses(name, owners)]
+        fault = f"`{within or self._name}` has no `{path[0]}`"
+        return NameLookup(fault=fault, hint=nearest(path[0], known, _WHAT_TO_NAME))
+
+    def _uses(self, name: str, owners: set[str]) -> list[_Use]:
+        """The uses of a name of `owners`; without any, of this module's functions and classes.
+
+        A name without an owner is rather a variable than a function of that name.
+        """
+        found: list[_Use] = []
+        for node, scope in self._names.get(name, ()):
+            chain = [node]
+            while chain[-1] in self._above:
+                chain.append(self._above[chain[-1]])
+            home = None if scope.receiver(name) else scope.find(name)
+            known = [home.dotted] if home else []
+            if isinstance(node, ast.Attribute):
+                value = self._values.value(node.value, scope)
+                known = [*self._values.order(value.of)] if value and value.of else []
+                bodies = filter(None, map(self._scopes.classes.get, known))
+                home = next((body for body in bodies if name in body.bindings), None)
+                if not owners and known and known[0] not in self._scopes.classes:
+                    continue
+            if known and not (owners and owners.isdisjoint(known)):
+                hows = {binding.how for binding in home.bindings[name]} if home else set()
+                is_attribute = isinstance(node, ast.Attribute) or bool(
+                    home and home.kind == "class"
+                )
+                found.append(
+                    _Use(chain, is_attribute, not hows.isdisjoint({"definition", "import"}))
+                )
+        variables = [use for use in found if owners or not use.is_definition]
+        return variables or found
+
+    def _places(self, path: tuple[str, ...], uses: Sequence[_Use]) -> frozenset[Position]:
+        """The places of a path, given all uses of its first name.
+
+        A parameter is used where the module is that holds it; a part of a variable is the part.
+        """
+        whole: set[Position | None] = set()
+        parts: set[Position | None] = set()
+        for chain, is_attribute, _ in uses:
+            length = min(len(path), len(chain))
+            if tuple(map(name_of, chain[:length])) == path[:length]:
+                holds = length == len(path) or is_attribute
+                (whole if holds else parts).add(place(chain[length - 1], self._lines))
+        return frozenset(where for where in whole or parts if where)
 
 
 _Kind = Literal["module", "class", "function"]

@@ -3,7 +3,7 @@
 import pytest
 from linked_sources import Project
 
-from pylit.notes.symbols import Variables
+from pylit.source.names import Variables
 
 LIBRARY = """
 from typing import NamedTuple
