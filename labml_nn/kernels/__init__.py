@@ -53,7 +53,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, overload
 
 import torch
 from torch import Tensor, nn
@@ -64,6 +64,7 @@ from torch.utils._device import DeviceContext
 
 __all__ = [
     "Kernel",
+    "Recorded",
     "disabled",
     "is_unmodified",
     "kernel_for",
@@ -133,6 +134,45 @@ def reference(method: Callable[Arguments, Result]) -> Callable[Arguments, Result
 
     _KERNELS[dispatch] = kernels
     return dispatch
+
+
+class Recorded:
+    """
+    ## What a lesson shows of its last call
+
+    `attn = Recorded()` in the body of a class makes an attribute that holds a tensor,
+    or `None`. The reference method sets it. A kernel that has not computed the tensor
+    sets a `functools.partial` that would, and the first look at the attribute calls it.
+
+    The value stands in the module's `__dict__` under the name of the attribute. A
+    parameter, a buffer or a submodule of that name takes its place, as always.
+    """
+
+    def __set_name__(self, owner: type[nn.Module], name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, module: None, owner: Any) -> "Recorded": ...
+
+    @overload
+    def __get__(self, module: nn.Module, owner: Any) -> Tensor | None: ...
+
+    def __get__(self, module: Any, owner: Any) -> "Recorded | Tensor | None":
+        if module is None:
+            return self
+        if self.name not in module.__dict__:
+            raise AttributeError(self.name)  # `nn.Module.__getattr__` looks elsewhere
+        found: Any = module.__dict__[self.name]
+        if isinstance(found, functools.partial):
+            found = module.__dict__[self.name] = found()
+        tensor: Tensor | None = found
+        return tensor
+
+    def __set__(self, module: nn.Module, value: Tensor | None) -> None:
+        module.__dict__[self.name] = value
+
+    def __delete__(self, module: nn.Module) -> None:
+        del module.__dict__[self.name]
 
 
 def kernel_for(

@@ -215,6 +215,75 @@ def _fit(query: Tensor, key: Tensor, value: Tensor) -> bool:
     )
 
 
+def record(
+    module: MultiHeadAttention,
+    query: Float[Tensor, "T B H D"],
+    key: Float[Tensor, "S B H D"],
+    mask: Bool[Tensor, "#T S #B #H"] | None,
+    causal: bool,
+) -> None:
+    """
+    ## Weights for those who look
+
+    The fused operation does not store the weights. `module.attn` computes them from the
+    queries and keys of the last call as soon as somebody reads it. Without a look it
+    costs two references, and the table of weights never exists.
+    """
+    if query.requires_grad or key.requires_grad:
+        query, key = query.detach(), key.detach()
+    device = "cpu" if query.is_cpu else query.device.type  # twenty times as fast
+    autocast = torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device)
+    versions = None
+    if not (query.is_inference() or key.is_inference()):
+        versions = Versions((query._version, key._version))
+    module.__dict__["attn"] = functools.partial(
+        weights, query, key, mask, causal, module.scale, autocast, versions
+    )
+
+
+class Versions(tuple[int, int]):
+    """How often queries and keys were modified; copies of them begin to count anew."""
+
+    def __reduce__(self) -> Any:
+        return Versions._of_copies, ()
+
+    @staticmethod
+    def _of_copies() -> None:
+        return None
+
+
+def weights(
+    query: Float[Tensor, "T B H D"],
+    key: Float[Tensor, "S B H D"],
+    mask: Bool[Tensor, "#T S #B #H"] | None,
+    causal: bool,
+    scale: float,
+    autocast: Any,
+    versions: Versions | None,
+) -> Float[Tensor, "T S B H"]:
+    """
+    The weights of [the definition](../transformers/mha.py#MultiHeadAttention.attend),
+    in the precision that it would have had. Raises `RuntimeError` if the queries or
+    keys were modified in place after the call.
+    """
+    if versions is not None and versions != (query._version, key._version):
+        raise RuntimeError(
+            "`attn` cannot be computed, because the queries or keys of the last call "
+            "were modified in place; read `attn` before, or call the module in "
+            "`with labml_nn.kernels.disabled():`"
+        )
+    if causal:
+        mask = _lower_triangle.__wrapped__(len(key), query.device).unsqueeze(-1)
+    dtype, device = autocast or None, query.device.type
+    with torch.no_grad(), torch.autocast(device, dtype, enabled=bool(autocast)):
+        scores = torch.einsum("tbhd,sbhd->tsbh", query, key) * scale
+        if mask is None:
+            return scores.softmax(dim=1)
+        fully_masked = ~mask.any(dim=1, keepdim=True)
+        scores = scores.masked_fill(~(mask | fully_masked), -torch.inf)
+        return scores.softmax(dim=1).masked_fill(fully_masked, 0.0)
+
+
 def attend(
     module: MultiHeadAttention,
     query: Float[Tensor, "T B H D"],
@@ -230,13 +299,13 @@ def attend(
     """
     if not _is_supported(module, query) or not _fit(query, key, value):
         return NotImplemented
-    if module.attn is not None:
-        module.attn = None
+    module.__dict__["attn"] = None
     causal = False
     if mask is not None and mask.dim() == 4 and mask.shape[3] == 1:
         causal = is_causal(mask[..., 0], len(query), len(key))
         mask = None if causal else mask
     x = fused_attention(module, query, key, value, mask, causal=causal)
+    record(module, query, key, mask, causal)
     # The backward pass reads the result, so the caller gets a copy, and may change it
     # in place. The output projection would copy it anyway.
     return x.clone() if x.requires_grad else x
@@ -277,8 +346,7 @@ def forward(
         or len(key) != len(value)
     ):
         return NotImplemented
-    if module.attn is not None:
-        module.attn = None
+    module.__dict__["attn"] = None
     try:
         output: Any = _parameters(module._modules["output"])
         q, k, v = _projections(module, query, key, value)
@@ -296,6 +364,7 @@ def forward(
         mask = None if causal else mask
     if has_fit:
         x = fused_attention(module, q, k, v, mask, causal=causal)
+        record(module, q, k, mask, causal)
     else:  # The definition says what is wrong with them.
         x = MultiHeadAttention.attend.__wrapped__(module, q, k, v, mask)  # type: ignore[attr-defined]
     return F.linear(x.flatten(-2), *output)

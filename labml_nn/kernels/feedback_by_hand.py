@@ -72,6 +72,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -874,11 +875,13 @@ class Passes(NamedTuple):
 
     Both kernels of the recurrence are a pair of functions with the arguments and
     results of `run_forward` and `run_backward`, and the spans of their dropout masks.
+    `queries` finds those of all steps among the stored activations, `[L, B, T, C]`.
     """
 
     forward: Callable[..., tuple[Sequence[Tensor | None], Results]]
     backward: Callable[..., tuple[Tensor, Tensor, Tensor, Params]]
     spans: Callable[[int, int, int | None], Iterable[Span]]
+    queries: Callable[[Any, int], Tensor]
 
 
 def run_differentiably(
@@ -1066,7 +1069,13 @@ def read_by_hand(
     return read_with(BY_HAND, model, config, x_seq, memory, mask)
 
 
-BY_HAND = Passes(run_forward, run_backward, one_span)
+def stored_queries(stored: Sequence[Any], width: int) -> Tensor:
+    """The queries are stored by head, `[T, L, H, B, D]`."""
+    queries: Tensor = Activations(*stored[: len(Activations._fields)]).query
+    return queries.permute(1, 3, 0, 2, 4).flatten(3)
+
+
+BY_HAND = Passes(run_forward, run_backward, one_span, stored_queries)
 
 
 def read_with(
@@ -1103,16 +1112,29 @@ def read_with(
         keys = values = x_seq.new_empty(0, x_seq.shape[1], model.heads, model.d_k)
     longest = older + len(x_seq) - 1
     params = fold_params(model, min(longest, config.horizon or longest))
+    queries, width = [], x_seq.shape[-1]
+
+    def forward(*tensors: Any, store: bool) -> Any:
+        stored, results = passes.forward(*tensors, store=store)
+        of_steps = passes.queries(stored, width)
+        if mask is None:
+            queries.append(of_steps[:, :, -1].clone())
+        else:
+            each = torch.arange(mask.shape[1], device=mask.device)
+            queries.append(of_steps[:, each, mask.sum(0) - 1])
+        return stored, results
+
     if torch.is_grad_enabled():
         top, *new = Recurrence.apply(  # type: ignore[no-untyped-call]
-            passes, config, x_seq, keys, values, *params
+            passes._replace(forward=forward), config, x_seq, keys, values, *params
         )
     else:
-        _, (top, *new) = passes.forward(
-            x_seq, keys, values, params, config, store=False
-        )
+        # Sequences of different lengths have their last queries at different steps.
+        store = mask is not None
+        _, (top, *new) = forward(x_seq, keys, values, params, config, store=store)
     if older:
         new = [torch.cat(pair) for pair in zip((keys, values), new, strict=True)]
+    record(model, queries[0], new[0], params, older, mask)
 
     all_keys, all_values = new
     length = min(len(all_keys), config.horizon or len(all_keys))
@@ -1131,3 +1153,60 @@ def read_with(
         slots.gather(0, index).masked_fill(absent, 0) for slots in new
     )
     return top, FeedbackMemory(all_keys, all_values, slot >= 0)
+
+
+def record(
+    model: FeedbackTransformerKV,
+    queries: Tensor,
+    keys: Tensor,
+    params: Params,
+    before: int,
+    mask: Tensor | None,
+) -> None:
+    """
+    ## Weights for those who look
+
+    The attention of each layer shows the weights of its last step, `attn`. They are
+    computed when somebody reads them, from the queries of that step, `[L, B, C]`, and
+    the keys, `[S, B, H, D]`, with which memory goes on. A sequence that ends in padding
+    has none: its weights are zero.
+    """
+    keys, tables = keys.detach(), (params.distance, params.distance_bias)
+    distance, bias = (table.detach() for table in tables)
+    for number, layer in enumerate(model.layers):
+        attention: Any = layer.attn
+        attention.__dict__["attn"] = functools.partial(
+            weights, number, queries, keys, distance, bias, before, mask
+        )
+
+
+def weights(
+    number: int,
+    queries: Tensor,
+    keys: Tensor,
+    distance: Tensor,
+    bias: Tensor,
+    before: int,
+    mask: Tensor | None,
+) -> Float[Tensor, "S B H"]:
+    """Those of one layer. Its distances are as many as its slots."""
+    with torch.no_grad():
+        slots = distance.shape[2]
+        absent = None
+        if mask is None:
+            keys = keys[-slots - 1 : -1]
+        else:
+            # The slots of a sequence are those before its own last token.
+            last = before + mask.sum(0) - 1
+            slot = last + torch.arange(-slots, 0, device=keys.device)[:, None]
+            absent = ((slot < 0) | ~mask[-1])[..., None]
+            index = slot.clamp(min=0)[..., None, None].expand(-1, -1, *keys.shape[2:])
+            keys = keys.gather(0, index)
+        query = torch.unflatten(queries[number], -1, keys.shape[2:])
+        scores = torch.einsum("bhd,sbhd->sbh", query, keys)
+        scores = scores + torch.einsum("bhd,hsd->sbh", query, distance[number])
+        scores = scores + bias[number].T.unsqueeze(1)
+        if absent is None:
+            return scores.softmax(dim=0)
+        lowest = torch.finfo(scores.dtype).min
+        return scores.masked_fill(absent, lowest).softmax(0).masked_fill(absent, 0.0)

@@ -408,7 +408,12 @@ def _point_chunk_buffers(call: FeedbackCall, all_spans: list[Span]) -> None:
     call.point_scratch(3 * task.wide)
 
 
-COMPILED = Passes(run_forward, run_backward, spans)
+def stored_queries(stored: Stored, width: int) -> Tensor:
+    """The queries are stored by layer and step, `[L, T, B, C']`."""
+    return stored.queries[..., :width].transpose(1, 2)
+
+
+COMPILED = Passes(run_forward, run_backward, spans, stored_queries)
 
 
 @kernel_for(

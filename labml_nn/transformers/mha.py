@@ -230,7 +230,7 @@ from labml_nn.checks import (
     check_mask,
     check_sizes,
 )
-from labml_nn.kernels import reference
+from labml_nn.kernels import Recorded, reference
 
 __all__ = ["KVCache", "MultiHeadAttention", "PrepareForMultiHeadAttention"]
 
@@ -286,6 +286,10 @@ class MultiHeadAttention(nn.Module):
     projects to fewer features.
     """
 
+    # The weights of the last call, for you to look at. Where a kernel did not compute
+    # them, they are computed when you look.
+    attn = Recorded()
+
     def __init__(
         self,
         heads: int,
@@ -323,8 +327,7 @@ class MultiHeadAttention(nn.Module):
         self.dropout = nn.Dropout(dropout_prob)
         self.scale = 1 / math.sqrt(self.d_k)
 
-        # The weights of the last call, for you to look at.
-        self.attn: Tensor | None = None
+        self.attn = None
 
     def get_scores(
         self, query: Float[Tensor, "T B H D"], key: Float[Tensor, "S B H D"]
@@ -403,8 +406,7 @@ class MultiHeadAttention(nn.Module):
 
         `@reference` says that this method defines the result. A
         [kernel](../kernels/attention.py) may compute the same faster, without storing
-        the weights. Do you want to see them in `attn`? Run the module in `with
-        labml_nn.kernels.disabled():`.
+        the weights.
         """
         # **Compare** each query with each key, for example (2, 0, 2, 0) of *sleeps*
         # with (1, 0, 1, 0) of *dog*. The result is 4.

@@ -98,6 +98,36 @@ def test_kernel_equals_reference(kernel, case):
     assert_same(inside, replace(expected, gradients={}), case, "inference mode")
 
 
+def shown(kernel: kernels.Kernel, module: nn.Module, mask: Tensor | None) -> dict[str, Tensor]:
+    """The weights of the last call, by submodule, without those of padding in feedback models."""
+    found = {name: getattr(part, "attn", None) for name, part in module.named_modules()}
+    found = {name: attn for name, attn in found.items() if isinstance(attn, Tensor)}
+    assert not any(attn.requires_grad for attn in found.values())
+    if kernel.method.__name__ == "read" and mask is not None:
+        found = {name: attn * mask[-1, :, None] for name, attn in found.items()}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kernel", "case"),
+    [pair for pair in PAIRS if pair.values[0].method.__name__ in ("attend", "forward", "read")],
+)
+def test_attention_weights_of_the_last_call_are_there_with_a_kernel(kernel, case):
+    """In training and in inference mode, and in a copy."""
+    module, inputs = case.make()
+    mask = inputs.get("mask")
+    with kernels.disabled():
+        case.call(module, **inputs)
+        expected = shown(kernel, copy.deepcopy(module), mask)
+    for mode in (torch.enable_grad, torch.inference_mode):
+        with only(kernel), mode():
+            case.call(module, **inputs)
+            twin = copy.deepcopy(module)
+        for each in (module, twin):
+            found = shown(kernel, each, mask)
+            torch.testing.assert_close(found, expected, rtol=case.tolerance, atol=case.tolerance)
+
+
 # Interventions.
 class Change:
     """Changes all floating-point tensors in nested containers, and knows whether there were any."""

@@ -212,7 +212,7 @@ from labml_nn.checks import (
     check_sequence,
     check_sizes,
 )
-from labml_nn.kernels import reference
+from labml_nn.kernels import Recorded, reference
 from labml_nn.transformers.feed_forward import FeedForward
 from labml_nn.transformers.feedback.stack import Stack
 from labml_nn.transformers.mha import PrepareForMultiHeadAttention
@@ -479,6 +479,9 @@ class FeedbackAttention(nn.Module):
       are farther away share those of distance $P$
     """
 
+    # The weights of the last step, for plots. A kernel computes them when you look.
+    attn = Recorded()
+
     def __init__(
         self,
         heads: int,
@@ -525,8 +528,7 @@ class FeedbackAttention(nn.Module):
         self.query_pos_bias = nn.Parameter(torch.empty(heads, self.d_k))
         self.reset_parameters()
 
-        # The attention weights of the last call, for plots.
-        self.attn: Tensor | None = None
+        self.attn = None
 
     def reset_parameters(self) -> None:
         """With zeros, attention does not distinguish distances at first."""

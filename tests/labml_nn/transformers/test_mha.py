@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import gc
 import math
 import pickle
 
@@ -316,12 +317,64 @@ def test_weights_are_recorded_before_dropout(vectors):
         assert twin.eval()(**vectors).isfinite().all()
 
 
-def test_a_kernel_leaves_no_old_weights(vectors, implementation):
+@pytest.mark.parametrize("is_causal", [True, False])
+def test_looking_at_the_weights_is_free_until_somebody_looks(is_causal, vectors, implementation):
+    """The weights of the last call, never of one before; nothing of their size is kept."""
+    attention = MultiHeadAttention(H, C, dropout_prob=0.5)
+    x, mask = torch.randn(131, B, C), subsequent_mask(131) if is_causal else None
+    recorded(attention, **vectors)
+    attention(query=x, key=x, value=x, mask=mask)
+    del mask
+    gc.collect()
+    if implementation == "kernels":
+        alive = [each for each in gc.get_objects() if type(each) is torch.Tensor]
+        assert not any(each.dim() == 4 and each.shape[:2] == (131, 131) for each in alive)
+    weights = attention.attn
+    assert weights.shape == (131, 131, B, H) and weights is attention.attn
+    torch.testing.assert_close(
+        weights,
+        recorded(
+            attention, query=x, key=x, value=x, mask=subsequent_mask(131) if is_causal else None
+        ),
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_weights_have_the_precision_of_the_definition(dtype, vectors):
+    attention = MultiHeadAttention(H, C).eval()
+    with torch.autocast("cpu", dtype, enabled=dtype is not torch.float32):
+        attention(**vectors)
+        weights = attention.attn
+        expected = recorded(attention, **vectors)
+    assert weights.dtype == expected.dtype
+    torch.testing.assert_close(weights, expected)
+
+
+def test_weights_that_cannot_be_known_any_more(implementation):
+    attention, tensors = MultiHeadAttention(H, C).eval(), torch.randn(3, S, B, H, C // H)
+    attention.attend(*tensors)
+    before = attention.attn
+    attention.attend(*tensors)
+    tensors.zero_()
+    if implementation == "kernels":
+        with pytest.raises(RuntimeError, match="modified in place"):
+            attention.attn.sum()
+    else:
+        torch.testing.assert_close(attention.attn, before)
+
+
+def test_a_subclass_may_set_the_weights_or_give_the_name_to_a_module(vectors):
+    class Other(MultiHeadAttention):
+        def __init__(self):
+            super().__init__(H, C)
+            self.attn = nn.Linear(C, C)
+
+    assert Other().attn.weight.shape == (C, C)
     attention = MultiHeadAttention(H, C)
-    old = recorded(attention, **vectors)
-    attention(**vectors)
-    assert attention.attn is not old
-    assert (attention.attn is None) == (implementation == "kernels")
+    attention.attn = torch.ones(1)
+    assert attention.attn == 1
+    del attention.attn
+    assert not hasattr(attention, "attn")
 
 
 # The KV cache.
