@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import Enum
+from pathlib import Path
+from traceback import extract_tb
 
 #: Every code that a diagnostic may carry; ``docs_src/pages/diagnostics.md`` explains each of them.
 _CODES = """
@@ -16,7 +18,7 @@ _CODES = """
     inventory bibliography glossary citation navigation symbol-unknown symbol-pairs axes trace-file
     replay trace-failed trace-slow trace-memory shape-note figure-unknown figure-failed figure-kind
     figure-slow figure-memory figure-alt figure-caption figure-place not-run notebook translation
-    theme node output
+    page-failed theme node output
 """
 CODES = frozenset(_CODES.split())
 
@@ -63,6 +65,15 @@ def nearest(word: str, known: Iterable[str], otherwise: str) -> str:
     """The hint for an unknown word: the most similar known word, if any is similar."""
     near = get_close_matches(word, list(known), n=1)
     return f"did you mean `{near[0]}`?" if near else otherwise
+
+
+def page_failed(path: str, error: Exception) -> Diagnostic:
+    """An exception in the making of one page. It is a fault of the generator, not of its input."""
+    frame = extract_tb(error.__traceback__)[-1]
+    where = f"{Path(frame.filename).name}:{frame.lineno}"
+    message = f"its page cannot be made: {type(error).__name__} in {where}: {error}"
+    hint = "the site has its source instead; this is a fault of pylit, please report it"
+    return Diagnostic(path, 0, 0, "page-failed", message, hint, severity=Severity.WARNING)
 
 
 def counted(number: int, thing: str) -> str:

@@ -435,7 +435,9 @@ class ParsedPage:
         """Why its page has no notes, when Python cannot parse the module."""
         if self.module.parsed or self.prose:
             return ""
-        why = next(d for d in self.diagnostics if d.code == "syntax")
+        why = next(d for d in self.diagnostics if d.code in ("syntax", "page-failed"))
+        if why.code == "page-failed":
+            return f"This file is shown unchanged: {why.message}."
         place = f"line {why.line}: " if why.line else ""
         reason = f"({place}{why.message})"
         return f"Python cannot parse this file {reason}, so its source is shown unchanged."

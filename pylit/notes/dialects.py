@@ -9,15 +9,15 @@ A docstring without a sign of these styles is plain Markdown; admonitions of MkD
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
-from itertools import groupby
+from itertools import groupby, islice, product
 
 from markdown_it import MarkdownIt
 from markdown_it.common.utils import normalizeReference
 from markdown_it.ruler import RuleOptionsType
-from markdown_it.rules_block import StateBlock
+from markdown_it.rules_block import StateBlock, heading
 from markdown_it.rules_core import StateCore
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
@@ -31,22 +31,44 @@ def _by_word(table: str) -> dict[str, str]:
 
 #: Titles of sections -> what the terms in them are; in a text there are none.
 _SECTIONS = _by_word("""
-    names: args, arguments, parameters, params, attributes, methods, receives
+    names: args, arguments, parameters, params, attributes, receives
     names: other parameters, other arguments, keyword args, keyword arguments
+    methods: methods
     types: returns, return, yields, yield
-    objects: raises, warns, see also
+    objects: raises, raise, warns, warn, see also
     text: notes, note, examples, example, references, warnings, warning, extended summary, todo
+    text: tip, hint, important, attention, caution, danger, error
 """)
 #: The line below a title, and the title.
-_RULER = re.compile(r"([=~^\"'*#+.:_`-])\1{2,}$")
+_RULER = re.compile(r"([=~^\"'*#+.:_-])\1+$")
 _TITLE = re.compile(r"[^\W_]|[`:\"'(]")
+#: The first line of a fenced block.
+_FENCE = re.compile(r"\s*(`{3,}|~{3,})(?![^~]*`).*")
 #: The first line of a table drawn with signs.
 _TABLE = re.compile(r"\+(?:[-=]+\+)+$|=+(?:\s+=+)+$")
 _GOOGLE_TITLE = re.compile(r"(?P<title>[A-Z][\w-]*(?: [\w-]+){0,2}):$")
-_NAME = r"\\?\*{0,2}[\w.]+"
-_NUMPY_TERM = re.compile(rf"(?P<names>{_NAME}(?:\s*,\s*{_NAME})*)(?:\s*:\s*(?P<kind>.*))?$")
-_GOOGLE_TERM = re.compile(rf"(?P<names>{_NAME}(?:,\s*{_NAME})*)\s*(?:\((?P<kind>.*?)\))?:(?:\s|$)")
-_GOOGLE_RESULT = re.compile(r"(?P<kind>[\w.]+(?:\[.*?\])?):\s")
+_REFERENCE = r":(?:[\w+-]+:)*[\w+-]+:`[^`\n]+`|``?[^`\n]+``?"
+_NAME = rf"(?:{_REFERENCE}|[^\s,:()`/|]+)"
+_NAMES = rf"(?P<names>{_NAME}(?:\s*(?:[,/|]|\b(?:or|and)\b)\s*{_NAME})*)"
+_NUMPY_TERM = re.compile(rf"{_NAMES}(?:\s*:(?!//)\s*(?P<kind>.*))?$")
+_GOOGLE_TERM = re.compile(rf"{_NAMES}\s*(?:\((?P<kind>.*?)\)\s*)?:(?:\s+|$)")
+_GOOGLE_OBJECT = re.compile(rf"{_NAMES}\s*(?::(?:\s+|$)|$)")
+_METHOD = re.compile(r"(?P<names>[\w.]+\s*\(.*?\))\s*(?::(?:\s+|$)|$)")
+_WORD = rf"(?:{_REFERENCE}|[\w.]+(?:[\[(].*?[\])])?|[({{\[].*?[)}}\]])"
+_GOOGLE_RESULT = re.compile(rf"(?P<kind>{_WORD}(?:\s*(?:[,|]|\b(?:or|of)\b)\s*{_WORD})*):(?:\s+|$)")
+#: How a term of each kind of section may be written.
+_GOOGLE_TERMS = {
+    "names": (_GOOGLE_TERM,),
+    "objects": (_GOOGLE_OBJECT,),
+    "methods": (_METHOD, _GOOGLE_TERM),
+    "types": (_GOOGLE_RESULT, _GOOGLE_TERM),
+}
+#: A type goes on in the next line behind these, and where a bracket is open.
+_GOES_ON = re.compile(r"(?:\\|[,|]|\s(?:or|of))$")
+_OPEN = re.compile(r"\([^()]*[\[({][^\])}]*,$")
+#: Lines of a term, at most.
+_MOST_LINES = 12
+_CONTINUED = " \\"
 #: A type that is an expression of Python, and what may follow it.
 _TYPE = re.compile(
     r"(?P<code>[\w.]+(?:\[[^`]*\])?|\{[^`]*\})(?P<words>,? \(?(?:[Oo]ptional|default).*)?$"
@@ -60,10 +82,15 @@ _FIELDS = _by_word("""
     Returns: returns, return
     Yields: yields, yield
     types: type, vartype, rtype
+    unseen: meta
 """)
-_FIELD = re.compile(rf":(?P<field>{'|'.join(_FIELDS)})(?:\s(?P<names>[^:\n]*))?:(?:\s|$)")
+_FIELD = re.compile(
+    r":(?P<field>[A-Za-z][\w-]*)(?:[ \t]+(?P<names>(?:[^:\n]|:(?!\s|$))*))?:(?:\s+|$)"
+)
 
 _EXPLICIT = re.compile(r"\.\.(?:\s|$)")
+#: What no term goes on in.
+_BREAKS = re.compile(rf"{_EXPLICIT.pattern}|```|~~~|>>>\s")
 _DIRECTIVE = re.compile(r"\.\.\s+(?P<name>[\w+.-]+(?::[\w+.-]+)*)\s?::(?:\s+(?P<words>.*))?$")
 _CITED = re.compile(r"\.\.\s+\[(?P<label>#?[\w.-]+|#|\*)\](?:\s|$)")
 _TARGET = re.compile(r"\.\.\s+_(?P<name>`[^`]+`|[^:]+):\s+(?P<address>\S+)$")
@@ -78,7 +105,9 @@ _ALERTS = _by_word("""
 """)
 _ALERT_TITLES = {"seealso": "See also", "faq": "FAQ", "todo": "To do"}
 #: What is an alert in the style of Google.
-_NOTES = frozenset(["note", "warning", "todo", "tip", "hint", "important"])
+_NOTES = frozenset(
+    "note warning todo tip hint important attention caution danger error".split()  # noqa: SIM905
+)
 _VERSIONS = {"versionadded": "Added", "versionchanged": "Changed", "versionremoved": "Removed"}
 #: Other directives: those whose body is code, and those to Sphinx, of which a reader sees nothing.
 _DIRECTIVES = _by_word("""
@@ -106,10 +135,12 @@ _TITLES = "|".join(_SECTIONS)
 _SIGNS = {
     name: re.compile(re.sub(r"\?P<\w+>", "?:", pattern), re.MULTILINE | re.IGNORECASE)
     for name, pattern in {
-        "numpy": rf"^[ \t]*(?:{_TITLES})[ \t]*\n[ \t]*(?:-{{3,}}|={{3,}})[ \t]*$",
-        "google": rf"^([ \t]*)(?-i:(?=[A-Z]))(?:{_TITLES}):[ \t]*\n(?:[ \t]*\n)*\1[ \t]+\S",
-        "sphinx": rf"^[ \t]*{_FIELD.pattern}|^[ \t]*\.\.[ \t]+\S|{_ROLE.pattern}"
-        rf"|`[^`\n]+`__?(?!\w)|{_CITES.pattern}|::[ \t]*\n[ \t]*\n[ \t]+\S",
+        "numpy": rf"^[ \t]*(?:{_TITLES})[ \t]*\n[ \t]*(?:-{{2,}}|={{2,}})[ \t]*$",
+        "google": rf"^([ \t]*)(?-i:(?=[A-Z]))(?:{_TITLES}):[ \t]*\n(?:[ \t]*\n)*\1[ \t]+\S"
+        rf"|\A(?-i:(?=[A-Z]))(?:{_TITLES}):[ \t]*\n[ \t]*\S",
+        "sphinx": rf"^[ \t]*(?=:(?:{'|'.join(_FIELDS)})[ :]){_FIELD.pattern}"
+        rf"|^[ \t]*\.\.[ \t]+\S|{_ROLE.pattern}|`[^`\n]+`__?(?!\w)"
+        rf"|{_CITES.pattern}|::[ \t]*\n[ \t]*\n[ \t]+\S",
     }.items()
 }
 
@@ -118,6 +149,11 @@ def dialect_of(text: str, setting: str) -> str:
     """The dialect of a docstring: the one that the settings name, else the one it has signs of."""
     if setting != "auto":
         return setting
+    if "```" in text or "~~~" in text:
+        lines = text.split("\n")
+        for first, after in _fences(lines).items():
+            lines[first:after] = [""] * (after - first)
+        text = "\n".join(lines)
     return next((name for name, sign in _SIGNS.items() if sign.search(text)), "markdown")
 
 
@@ -129,7 +165,8 @@ def dialect_plugin(md: MarkdownIt, dialect: str) -> None:
     if dialect == "markdown":
         return
     # Only what follows `::` is code. All else that is indented is text.
-    md.disable("code")
+    md.disable(["code", "lheading"])
+    md.block.ruler.at("heading", _heading, ends)
     block.before("table", "literal", _literal)
     block.before("table", "explicit", _explicit, ends)
     block.before("table", "fields", _fields, ends)
@@ -166,13 +203,56 @@ def _margin(state: StateBlock, first: int, end: int) -> int:
     return min((state.sCount[line] for line in _filled(state, first, end)), default=0)
 
 
+def _fences(lines: Sequence[str]) -> dict[int, int]:
+    """The first line of each fenced block that is closed, and the line after its last."""
+    marks = [(n, m[0].strip(), m[1]) for n, m in enumerate(map(_FENCE.match, lines)) if m]
+    found: dict[int, int] = {}
+    after, unclosed = 0, {"`": len(lines), "~": len(lines)}
+    for at, (line, opening, mark) in enumerate(marks):
+        size = len(mark)
+        is_ruler = line and _is_title(lines[line - 1].strip(), opening)
+        if line >= after and size < unclosed[mark[0]] and not is_ruler:
+            below = islice(marks, at + 1, None)
+            ends = (n for n, whole, other in below if whole == other and other.startswith(mark))
+            if end := next(ends, 0):
+                found[line] = after = end + 1
+            else:
+                unclosed[mark[0]] = size
+    return found
+
+
+def _outside(state: StateBlock, first: int, end: int) -> Iterator[tuple[int, int]]:
+    """Filled lines, each with the line after it; a fenced block counts as one."""
+    fences, after = state.env.get("fences"), first
+    if fences is None:
+        fences = state.env["fences"] = _fences(state.src.split("\n"))
+    for line in _filled(state, first, end):
+        if line >= after:
+            after = fences.get(line, line + 1)
+            yield line, after
+
+
+def _is_title(title: str, under: str) -> bool:
+    """Whether a line is a title with a ruler below it."""
+    # Tildes below a longer line open a fence.
+    short = under[:1] == "~" and len(under) < len(title)
+    return bool(_TITLE.match(title) and _RULER.match(under) and not short)
+
+
+def _ruler(state: StateBlock, line: int, end: int) -> str:
+    """The line below a title; empty if `line` is none."""
+    under = _text(state, line + 1) if line + 1 < end else ""
+    return under if _is_title(_text(state, line), under) else ""
+
+
 def _body_end(state: StateBlock, line: int, end: int) -> int:
     """The line after those below `line` that are indented more than it."""
     last = line + 1
-    for below in _filled(state, line + 1, end):
-        if state.sCount[below] <= state.sCount[line]:
+    for below, after in _outside(state, line + 1, end):
+        goes_on = below == last and _OPEN.search(_text(state, below - 1))
+        if state.sCount[below] <= state.sCount[line] and not goes_on:
             break
-        last = below + 1
+        last = after
     return last
 
 
@@ -183,11 +263,13 @@ def _inside(state: StateBlock, first: int, end: int, start: int = -1) -> None:
     margin = _margin(state, first + (start >= 0), end) or state.sCount[first]
     known = state.bMarks[first], state.tShift[first], state.sCount[first]
     around = state.blkIndent, state.lineMax
+    depth = state.env["depth"] = state.env.get("depth", 0) + 1
     if start >= 0:
         state.bMarks[first], state.tShift[first], state.sCount[first] = start, 0, margin
     state.blkIndent, state.lineMax = margin, end
     state.md.block.tokenize(state, first, end)
     state.blkIndent, state.lineMax = around
+    state.env["depth"] = depth - 1
     state.bMarks[first], state.tShift[first], state.sCount[first] = known
 
 
@@ -242,14 +324,19 @@ def _colons(state: StateCore) -> None:
                     each.hidden = True
 
 
+def _heading(state: StateBlock, line: int, end: int, silent: bool) -> bool:
+    """Markdown's own heading, but in a section: there it is a comment in code without a fence."""
+    return not state.env.get("depth") and heading(state, line, end, silent)
+
+
 def _underlined(state: StateBlock, line: int, end: int, silent: bool) -> bool:
     """A heading underlined by any sign, maybe with the same line above it."""
-    over = bool(_RULER.match(_text(state, line)))
+    above = _text(state, line)
+    over = len(above) > 2 and bool(_RULER.match(above)) and above[0] != "~"
     title, under = line + over, line + over + 1
-    if silent or under >= end or not _TITLE.match(_text(state, title)):
-        return False
-    ruler = _text(state, under)
-    if not _RULER.match(ruler) or (over and ruler[0] != _text(state, line)[0]):
+    ruler = _ruler(state, title, end) if title < end else ""
+    enough = len(ruler) > 2 and len(ruler) >= min(len(_text(state, title)), 4)
+    if silent or not enough or state.env.get("depth") or (over and ruler[0] != above[0]):
         return False
     tag = {"=": "h1", "-": "h2"}.get(ruler[0], "h3")
     opening = state.push("heading_open", tag, 1)
@@ -411,6 +498,8 @@ class _Item:
     #: Where in the source the description begins; -1 where that is on the line below the term.
     start: int = -1
     line: int = 0
+    #: The last line of a term that goes on over several.
+    last: int = 0
     body: _Body = (0, 0)
 
 
@@ -419,23 +508,39 @@ _Reader = Callable[[int], _Item | None]
 
 
 def _items(state: StateBlock, first: int, end: int, read: _Reader) -> Iterator[_Item]:
-    """The items of a section. A term is on one of the lines that are indented least."""
-    margin = _margin(state, first, end)
+    """The items of a section. A term is indented no more than the first line."""
+    margin = next((state.sCount[line] for line in _filled(state, first, end)), 0)
     for line in _filled(state, first, end):
         if line >= first:
             item = read(line) if state.sCount[line] <= margin else None
             item = item or _Item(start=_begin(state, line))
-            first = _item_end(state, line, end, margin, read)
-            body = (line, first, item.start) if item.start >= 0 else (line + 1, first)
+            last = max(line, item.last)
+            first = _item_end(state, last, end, margin, read)
+            begins = 0 <= item.start < state.eMarks[last]
+            body = (last, first, item.start) if begins else (last + 1, first)
             yield replace(item, line=line, body=body)
 
 
 def _item_end(state: StateBlock, line: int, end: int, margin: int, read: _Reader) -> int:
     """The line of the next term, or of a text without one after a blank line."""
-    for below in _filled(state, line + 1, end):
-        if state.sCount[below] <= margin and (state.isEmpty(below - 1) or read(below)):
+    for below, _ in _outside(state, line, end):
+        ends = state.isEmpty(below - 1) or _BREAKS.match(_text(state, below)) or read(below)
+        if below > line and state.sCount[below] <= margin and ends:
             return below
     return end
+
+
+def _joined(state: StateBlock, line: int, end: int) -> tuple[str, int]:
+    """The text of a line with those that its type goes on in, and the last of them."""
+    text = ""
+    for last in range(line, min(line + _MOST_LINES, end)):
+        if state.isEmpty(last):
+            break
+        text = f"{text.rstrip(_CONTINUED)} {_text(state, last)}".lstrip()
+        opened = sum(map(text.count, "([{")) > sum(map(text.count, ")]}"))
+        if not opened and not _GOES_ON.search(text):
+            return text, last
+    return _text(state, line), line
 
 
 def _show(state: StateBlock, items: Iterable[_Item]) -> None:
@@ -461,9 +566,9 @@ def _show(state: StateBlock, items: Iterable[_Item]) -> None:
 def _term(state: StateBlock, item: _Item) -> None:
     state.push("dt_open", "dt", 1)
     parts: list[Token] = []
-    for name in item.names:
+    for name, target in map(_named, item.names):
         parts += [Token("text", "", 0, content=", ")] * bool(parts)
-        meta = {"target": name if item.linked else ""}
+        meta = {"target": target if item.linked else ""}
         parts.append(Token("strong_open", "strong", 1))
         parts.append(Token("code_inline", "code", 0, content=name, meta=meta))
         parts.append(Token("strong_close", "strong", -1))
@@ -476,34 +581,46 @@ def _term(state: StateBlock, item: _Item) -> None:
 
 
 def _split(names: str) -> tuple[str, ...]:
-    return tuple(name.strip().lstrip("\\") for name in names.split(",") if name.strip())
+    return tuple(name for name in re.findall(_NAME, names) if name not in ("or", "and"))
+
+
+def _named(written: str) -> tuple[str, str]:
+    """What is shown of a name, and what it names: a role, a name in backticks, or a bare one."""
+    role = _ROLE.fullmatch(written)
+    if not role and re.fullmatch(r"\*\*?[^*]+\*\*?", written):
+        written = written.strip("*")
+    return _referred(role["text"] if role else written.strip("`").replace("\\", ""))
 
 
 def _numpy_section(state: StateBlock, line: int, end: int, silent: bool) -> bool:
     """``Parameters`` and the like, underlined; descriptions are indented, terms are not."""
-    title = _text(state, line).lower()
-    kind = _SECTIONS.get(title)
-    if not kind or line + 1 >= end or not _RULER.match(_text(state, line + 1)):
+    title = _text(state, line)
+    kind = _SECTIONS.get(title.lower())
+    if not kind or not _ruler(state, line, end):
         return False
     if silent:
         return True
-    below = _filled(state, line + 2, end)
-    stop = next((n for n in below if _ends_section(state, n, end)), end)
+    below = (n for n, _ in _outside(state, line + 2, end))
+    ends = (n for n in below if state.sCount[n] < state.blkIndent or _ruler(state, n, end))
+    stop = next(ends, end)
 
     def read(number: int) -> _Item | None:
-        text = _text(state, number)
-        if _EXPLICIT.match(text):
+        if _BREAKS.match(_text(state, number)):
             return None
-        found = _NUMPY_TERM.match(text)
+        if kind == "methods" and (method := _METHOD.match(_text(state, number))):
+            return _Item((method["names"],), start=_begin(state, number) + method.end())
+        found = _NUMPY_TERM.match(_text(state, number))
         if found and kind == "objects":
             start = _begin(state, number) + found.start("kind") if found["kind"] else -1
             return _Item(_split(found["names"]), linked=True, start=start)
-        if found and (kind == "names" or found["kind"]):
-            return _Item(_split(found["names"]), found["kind"] or "")
-        is_term = " " not in text or _body_end(state, number, number + 2) > number + 1
-        return _Item(kind=text) if is_term else None
+        text, last = _joined(state, number, stop)
+        found = _NUMPY_TERM.match(text)
+        if found and (kind != "types" or found["kind"]):
+            return _Item(_split(found["names"]), found["kind"] or "", last=last)
+        is_term = " " not in text or _body_end(state, last, last + 2) > last + 1
+        return _Item(kind=text, last=last) if is_term else None
 
-    _label(state, line, _text(state, line))
+    _label(state, line, title)
     state.line = line + 2
     if kind != "text":
         _show(state, _items(state, line + 2, stop, read))
@@ -511,49 +628,47 @@ def _numpy_section(state: StateBlock, line: int, end: int, silent: bool) -> bool
     return True
 
 
-def _ends_section(state: StateBlock, line: int, end: int) -> bool:
-    return state.sCount[line] < state.blkIndent or (
-        line + 1 < end
-        and bool(_TITLE.match(_text(state, line)))
-        and bool(_RULER.match(_text(state, line + 1)))
-    )
-
-
 def _google_section(state: StateBlock, line: int, end: int, silent: bool) -> bool:
     """``Args:`` and the like; terms are indented, and descriptions follow on their line."""
     found = _GOOGLE_TITLE.match(_text(state, line))
-    stop = _body_end(state, line, end) if found else line + 1
-    if not found or stop == line + 1:
-        return False
-    title = found["title"].lower()
+    title = found["title"].lower() if found else ""
     kind = _SECTIONS.get(title, "")
-    if silent:
-        return bool(kind)
+    stop = _body_end(state, line, end) if found else line + 1
 
     def read(number: int) -> _Item | None:
-        pattern = _GOOGLE_TERM if kind == "names" else _GOOGLE_RESULT
-        term = pattern.match(_text(state, number))
-        if term is None:
-            return None
-        names, start = term.groupdict().get("names", ""), _begin(state, number) + term.end()
-        if kind == "objects":
-            return _Item((term["kind"],), linked=True, start=start)
-        return _Item(_split(names), term["kind"] or "", start=start)
+        texts = (_text(state, number), number), _joined(state, number, stop)
+        for (text, last), pattern in product(texts, _GOOGLE_TERMS.get(kind, ())):
+            if term := pattern.match(text):
+                given = {"names": "", "kind": ""} | term.groupdict("")
+                names = (given["names"],) if pattern is _METHOD else _split(given["names"])
+                start = _begin(state, last) + len(_text(state, last)) - len(text) + term.end()
+                return _Item(names, given["kind"], kind == "objects", start, last=last)
+        return None
 
+    if found and kind and stop == line + 1 and not line:
+        # Behind the quotes of a docstring, what is below a title is indented as the title is.
+        below = [n for n, _ in _outside(state, 1, end)]
+        ends = (n for n in below[1:] if state.isEmpty(n - 1) and not read(n))
+        titles = (n for n in below[1:] if _GOOGLE_TITLE.match(_text(state, n)))
+        stop = min(next(ends, end), next(titles, end)) if below else stop
+    if not found or stop == line + 1 or silent:
+        return bool(kind) and stop > line + 1
     if title.removesuffix("s") in _NOTES:
         _alert(state, title.removesuffix("s"), found["title"], line, (line + 1, stop))
     else:
         _label(state, line, found["title"])
-        if kind not in ("", "text"):
-            _show(state, _items(state, line + 1, stop, read))
-        else:
+        if kind in ("", "text"):
             _inside(state, line + 1, stop)
+        else:
+            _show(state, _items(state, line + 1, stop, read))
     state.line = stop
     return True
 
 
 def _fields(state: StateBlock, line: int, end: int, silent: bool) -> bool:
-    """Fields of Sphinx, ``:param int x: …``, gathered in sections."""
+    """Fields of Sphinx, ``:param int x: …``, gathered in sections; one of another name is a section
+    of its own.
+    """
 
     def read(number: int) -> _Item | None:
         if found := _FIELD.match(_text(state, number)):
@@ -563,30 +678,42 @@ def _fields(state: StateBlock, line: int, end: int, silent: bool) -> bool:
 
     field = read(line)
     if not field or silent:
-        return bool(field)
+        return bool(field and field.kind in _FIELDS)
     sections: dict[str, list[_Item]] = {}
-    types: dict[str, str] = {}
-    first = line
+    types: dict[tuple[str, str], str] = {}
     while field:
         stop = _item_end(state, line, end, state.sCount[line], read)
-        *words, name = field.names[0].split() or [""]
-        section = _FIELDS[field.kind]
-        if section != "types":
-            if section in ("Returns", "Yields"):
-                words, name = field.names[0].split(), ""
-            item = _Item(_split(name), " ".join(words), section == "Raises", line=line)
-            item = replace(item, body=(line, stop, field.start))
+        names = field.names[0].strip()
+        section = _FIELDS.get(field.kind, "")
+        begins = field.start < state.eMarks[line]
+        item = _Item(line=line, body=(line, stop, field.start) if begins else (line + 1, stop))
+        if section == "types":
+            home = {"rtype": "Returns", "vartype": "Attributes"}.get(field.kind, "Parameters")
+            home = "Yields" if home == "Returns" and "Yields" in sections else home
+            types[home, names] = " ".join(state.src[field.start : state.eMarks[stop - 1]].split())
+        elif section == "Raises":
+            item = replace(item, names=_split(names), linked=True)
+        elif section in ("Returns", "Yields"):
+            item = replace(item, kind=names)
+        elif section in ("Parameters", "Attributes"):
+            *words, name = names.split() or [""]
+            item = replace(item, names=(name,) * bool(name), kind=" ".join(words))
+        elif not section:
+            section = f"{field.kind[0].upper()}{field.kind[1:]} {names}".rstrip()
+        if section not in ("types", "unseen"):
             sections.setdefault(section, []).append(item)
-        else:
-            types[name] = " ".join(state.src[field.start : state.eMarks[stop - 1]].split())
         line = stop
         field = read(line) if line < end and state.sCount[line] >= state.blkIndent else None
-    if "" in types and not sections.keys() & {"Returns", "Yields"}:
-        sections["Returns"] = [_Item(line=first, body=(first, first))]
+    for (section, name), kind in types.items():
+        known = sections.setdefault(section, [])
+        typed = [n for n, item in enumerate(known) if not item.kind and name in ("", *item.names)]
+        for number in typed:
+            known[number] = replace(known[number], kind=kind)
+        if not typed:
+            known.append(_Item((name,) * bool(name), kind, line=line - 1, body=(line, line)))
     for title, items in sections.items():
         _label(state, items[0].line, title)
-        typed = (replace(i, kind=i.kind or types.get("".join(i.names), "")) for i in items)
-        _show(state, typed)
+        _show(state, items)
     state.line = line
     return True
 
@@ -598,27 +725,30 @@ def _role(state: StateInline, silent: bool) -> bool:
     """``:class:`~package.Thing```: code that links to what it names, or words."""
     found = _ROLE.match(state.src, state.pos, state.posMax)
     if found and not silent:
-        role, text = found["role"], " ".join(found["text"].split())
-        titled = _TITLED.match(text)
-        target = (titled["target"] if titled else text).lstrip("~!")
-        short = target.rpartition(".")[2] if text.startswith("~") else target.lstrip(".")
-        shown = titled["words"].strip() if titled else short
+        role = found["role"]
+        shown, target = _referred(" ".join(found["text"].split()))
         if role == "math":
             token = state.push("math_inline", "", 0)
             token.content, token.meta = found["text"].strip(), {"display": False}
         elif role in _PAGES:
-            number = target.partition("#")[0]
-            _link(
-                state, _PAGES[role].format(number), shown if titled else f"{role.upper()} {shown}"
-            )
+            words = f"{role.upper()} {shown}" if shown == target else shown
+            _link(state, _PAGES[role].format(target.partition("#")[0]), words)
         elif role in _WORDS:
             state.push("text", "", 0).content = shown
         else:
             token = state.push("code_inline", "code", 0)
-            token.content, token.meta = shown, {"target": target.lstrip(".")}
+            token.content, token.meta = shown, {"target": target}
     if found:
         state.pos = found.end()
     return bool(found)
+
+
+def _referred(text: str) -> tuple[str, str]:
+    """What a reference shows, and what it names: ``~a.b`` is shown as ``b``, ``!a`` as ``a``."""
+    titled = _TITLED.match(text)
+    target = (titled["target"] if titled else text).lstrip("~!").lstrip(".")
+    short = target.rpartition(".")[2] if text.startswith("~") else target
+    return titled["words"].strip() if titled else short, target
 
 
 def _phrase(state: StateInline, silent: bool) -> bool:

@@ -16,7 +16,7 @@ from urllib.parse import urljoin
 
 from pylit.addresses import HOME, Anchors, is_cpp, relative
 from pylit.cache import digest
-from pylit.diagnostics import Report
+from pylit.diagnostics import Report, page_failed
 from pylit.model import (
     CodeLine,
     Definition,
@@ -29,6 +29,7 @@ from pylit.model import (
     SourceFile,
     Span,
     Target,
+    generated_page,
 )
 from pylit.notes.citations import find_work
 from pylit.notes.glossary import GLOSSARY, SIGN, Terms
@@ -309,6 +310,18 @@ class _Page:
 
     def _href(self, link: Link) -> str:
         return link.url if link.external else relative(self.parsed.url, link.url)
+
+
+def failed_draft(page: ParsedPage, error: Exception) -> Draft:
+    """The draft of a page that cannot be made: its source, with the anchors of its definitions."""
+    source = page.source
+    anchors = (target.url.partition("#")[2] for target in page.targets.values())
+    spans = "".join(f'<span id="{html.escape(each)}"></span>' for each in anchors if each)
+    code = f'<pre class="fence"><code>{html.escape(source.text, quote=False)}</code></pre>\n'
+    fault = page_failed(source.display, error)
+    _, draft = generated_page(page.url, source.name, "", [NoteHtml(spans + code)])
+    draft = replace(draft, name=source.name, display=source.display, own=source.own)
+    return replace(draft, diagnostics=(fault,), translation=page.translation)
 
 
 def prose_target(source: SourceFile, url: str) -> Target:

@@ -159,7 +159,7 @@ def import_line(module: Module, exports: Mapping[str, str] = MappingProxyType({}
     names = [name] if name in {d.qualname for d in public} else []
     names = names or [d.qualname for d in public if d.kind == "class"]
     names = names or [d.qualname for d in public if d.kind == "function"]
-    origin = exports[names[0]] if exports and names else module.source.name
+    origin = exports.get(names[0], module.source.name) if names else module.source.name
     names = [each for each in names if exports.get(each, origin) == origin]
     if 0 < len(names) <= _IMPORTED:
         return f"from {origin} import {', '.join(names)}"

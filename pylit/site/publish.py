@@ -8,6 +8,8 @@ from html import escape
 from itertools import chain
 from types import MappingProxyType
 
+from jinja2 import TemplateError
+
 from pylit.addresses import (
     ALL,
     HOME,
@@ -19,9 +21,10 @@ from pylit.addresses import (
     replay_url,
     text_url,
 )
-from pylit.cache import digest
+from pylit.cache import CacheError, digest
 from pylit.diagnostics import Diagnostic, Report
 from pylit.model import Draft, ParsedPage, generated_page
+from pylit.node.process import NodeError
 from pylit.notes.citations import BIBLIOGRAPHY, work_previews
 from pylit.notes.glossary import GLOSSARY
 from pylit.notes.tex import Rendered, Typeset, formula_faults, typeset_formula
@@ -40,9 +43,11 @@ from pylit.outputs.indexes import (
 )
 from pylit.outputs.links import AuditedPage, audit, links_and_anchors
 from pylit.outputs.search import SearchIndex, SearchPage, search_page
+from pylit.pages.draft import failed_draft
 from pylit.pages.navigation import Place, page_link
 from pylit.pages.previews import preview_path, preview_script, previews, term_previews
 from pylit.pages.render import Kind, PageView, Renderer, page_view
+from pylit.pages.rows import Row
 from pylit.runs.figures import FigureHtml, insert_figures, stamp
 from pylit.runs.shapes.lines import ModuleShapes
 from pylit.runs.shapes.replay import translated_script
@@ -179,7 +184,13 @@ class SiteFiles:
         if page is None:
             if not draft.own:
                 draft = site.cache.require(f"draft {parsed.url}", parsed.key)
-            page = self._page(edition, whole(parsed, site.cache), draft, where)
+            parsed = whole(parsed, site.cache)
+            try:
+                page = self._page(edition, parsed, draft, where)
+            except (CacheError, NodeError, TemplateError):
+                raise
+            except Exception as error:
+                page = self._failed(edition, failed_draft(parsed, error), where)
             site.cache.store(name, key, page)
             site.outcome.rendered += 1
         return page
@@ -219,6 +230,15 @@ class SiteFiles:
             dict(previews(parsed.targets.values(), draft, typeset)),
             search_page(draft, module),
         )
+
+    def _failed(self, edition: Edition, draft: Draft, where: Place) -> Page:
+        """The source of a page that cannot be made."""
+        note = "".join(note.html for section in draft.sections for note in section.notes)
+        view = PageView("prose", draft, escape(draft.title), "", where, sections=(Row("", note),))
+        html = self._html(edition, view)
+        found = links_and_anchors(html)
+        audited = AuditedPage(file_path(draft.url), *found, draft.display, {}, False)
+        return Page(html, audited, diagnostics=draft.diagnostics)
 
     def _html(self, edition: Edition, view: PageView) -> str:
         lists = view.kind in ("home", "list", "missing")

@@ -13,17 +13,17 @@ from typing import TypeVar
 
 from pylit.addresses import is_cpp, module_url, prose_url
 from pylit.cache import Cache, digest
-from pylit.diagnostics import Report
+from pylit.diagnostics import Report, page_failed
 from pylit.model import Draft, DraftSection, GeneratedPage, Module, ParsedPage, SourceFile, Target
 from pylit.notes.citations import work_targets
 from pylit.notes.glossary import term_targets
 from pylit.notes.tex import MathRenderer
-from pylit.pages.draft import Drafter, bare, drafter_for, prose_target
+from pylit.pages.draft import Drafter, bare, drafter_for, failed_draft, prose_target
 from pylit.site.inputs import Site
 from pylit.site.outcome import progress
 from pylit.site.pool import run
 from pylit.source.names import targets
-from pylit.source.parse import parse_module
+from pylit.source.parse import parse_module, unparsed
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -123,16 +123,26 @@ def _key(generator: str, source: SourceFile) -> str:
 
 def _parse(cache: Cache, generator: str, source: SourceFile) -> ParsedPage:
     report, url = Report(), module_url(source)
-    module = parse_module(source, report)
+    try:
+        module = parse_module(source, report)
+        named = targets(module, url)
+    except Exception as error:
+        report.add(page_failed(source.display, error))
+        module = unparsed(source)
+        named = {source.name: Target(module.definitions[0], url)}
     key = _key(generator, source)
-    parsed = ParsedPage(module, url, False, key, targets(module, url), tuple(report))
+    parsed = ParsedPage(module, url, False, key, named, tuple(report))
     return _slim_page(parsed) if cache.store(f"parsed {url}", key, parsed) else parsed
 
 
 def _draft(
     cache: Cache, drafter: Drafter, parsed: ParsedPage
 ) -> tuple[Draft, list[tuple[str, bool]]]:
-    draft = drafter(whole(parsed, cache))
+    page = whole(parsed, cache)
+    try:
+        draft = drafter(page)
+    except Exception as error:
+        draft = failed_draft(page, error)
     stored = cache.store(f"draft {parsed.url}", parsed.key, draft)
     return _slim(draft) if stored else draft, draft.formulas()
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from pylit.cache import digest
-from pylit.diagnostics import Report
+from pylit.cache import CacheError, digest
+from pylit.diagnostics import Report, page_failed
 from pylit.languages.language import Language
 from pylit.languages.translations import TranslatedTerms, translated
 from pylit.model import Draft, GeneratedPage, Module, ParsedPage, SourceFile, Target
@@ -55,7 +55,13 @@ def translate_pages(
             )
             key = digest(site.generator, *parts)
             make = partial(_translate, parsed, module, draft, file, languages, known, key)
-            page = site.cache.get(f"translated {language.prefix}{parsed.url}", key, make)
+            try:
+                page = site.cache.get(f"translated {language.prefix}{parsed.url}", key, make)
+            except CacheError:
+                raise
+            except Exception as error:
+                site.report.add(page_failed(file.display, error))
+                continue
             if site.claim(page.url, file):
                 pages.append(page)
     moved = {parsed.translation.original: parsed.url for parsed in pages if parsed.translation}

@@ -311,8 +311,13 @@ def _unparsed(source: SourceFile, fault: tuple[int, int, str], report: Report) -
     )
     place, shown = (source.display, line, column * (line > 0)), lines[line - 1][:200] * (line > 0)
     report.fault(False, place, "syntax", message, hint, shown)
+    return unparsed(source)
+
+
+def unparsed(source: SourceFile) -> Module:
+    """A module as one section of code."""
     definition = Definition("module", source.name, "", 1, "")
-    return Module(source, {}, (definition,), build_sections(lines, (), {}), parsed=False)
+    return Module(source, {}, (definition,), build_sections(source.lines, (), {}), parsed=False)
 
 
 def _comments(text: str, lines: Sequence[str]) -> Iterator[Comment]:

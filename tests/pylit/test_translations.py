@@ -462,3 +462,18 @@ def test_the_markdown_of_a_page_leads_to_pages_of_its_language_or_the_sites_own(
     succeed(tmp_path)
     for page, link in (("notes", "pkg/"), ("zh/notes", "pkg/"), ("zu/notes", "../pkg/")):
         assert f"({link}two.html.md)" in read(tmp_path, f"{page}.html.md")
+
+
+def test_a_translation_that_raises_leaves_its_page_in_the_language_of_the_site(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chinese(tmp_path)
+
+    def fails(*_: object) -> None:
+        raise LookupError("lost")
+
+    monkeypatch.setattr("pylit.site.translated.translated", fails)
+    outcome = build(tmp_path)
+    assert [(d.path, d.code) for d in outcome.report] == [(ONE, "page-failed")]
+    assert "zh/pkg/one.html" not in pages(tmp_path / "site")
+    assert "More than none" in read(tmp_path, "pkg/one.html")
