@@ -1,7 +1,9 @@
 """Every number of the attention page: its worked example, and what it says of trained heads."""
 
+import html
 import json
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,8 @@ import torch
 
 from docs_src.figures import mha as figures
 from docs_src.live.export import rounded_model
+from docs_src.tasks import mha as task
+from docs_src.tasks import results
 from labml_nn import kernels
 from labml_nn.attention_maps import attention_maps
 from labml_nn.experiments.data import read_corpus
@@ -18,123 +22,184 @@ from labml_nn.transformers.utils import padding_mask, subsequent_mask
 
 PAGE = mha.__doc__ or ""
 SOURCE = Path(mha.__file__).read_text(encoding="utf-8")
+FORMULA, BARE = re.findall(r"```python\n(.*?)```", PAGE, re.S)
 
 
-def rows(first):
-    """The rows of the table whose header begins with these cells, by their first cell."""
-    lines = PAGE[PAGE.index(first) :].split("\n\n")[0].split("\n")[2:]
-    cells = [[cell.strip(" $") for cell in line.strip("| ").split("|")] for line in lines]
-    return {name: values for name, *values in cells}
+def defined(code):
+    """What a listing of the page defines."""
+    names = {}
+    exec(code, names)
+    return names
 
 
-def vector(cell):
-    return torch.tensor([float(number) for number in cell.strip("()").split(",")])
+@pytest.fixture(scope="module")
+def example():
+    """The tensors of the listing that has the example."""
+    return defined(FORMULA)
 
 
-def matrices():
-    """The three matrices as the page prints them."""
-    printed = re.findall(r"W\^(\w) = \\begin\{pmatrix\}(.*?)\\end\{pmatrix\}", PAGE, re.S)
-    return {
-        name: torch.tensor([[float(x) for x in row.split("&")] for row in body.split(r"\\")])
-        for name, body in printed
-    }
+def test_the_figures_have_the_matrices_of_the_listing(example):
+    assert torch.equal(example["x"], figures.X)
+    for name in ("w_q", "w_k", "w_v"):
+        assert torch.equal(example[name], getattr(figures, name.upper()))
+    tokens = re.search(r"# (\w+), (\w+), (\w+)\n", FORMULA)
+    assert tokens and tokens.groups() == figures.TOKENS
 
 
-@pytest.fixture
-def attention():
-    """The class of the page with the matrices of the page, and the inputs."""
-    found = matrices()
-    module = MultiHeadAttention(1, 4, 0.0, bias=False, d_k=4, d_v=2)
-    with torch.no_grad():
-        for linear, name in ((module.query, "Q"), (module.key, "K"), (module.value, "V")):
-            linear.linear.weight.copy_(found[name].T)
-    return module
+def test_the_module_computes_what_the_listing_does(example):
+    q, k, v, weights, averages = figures._one()
+    for name, made in (("q", q), ("k", k), ("v", v), ("weights", weights)):
+        torch.testing.assert_close(example[name], made)
+    torch.testing.assert_close(example["weights"] @ example["v"], averages)
 
 
-@pytest.fixture
-def x():
-    table = rows("| token | features")
-    assert list(table) == ["the", "dog", "sleeps"]
-    return torch.stack([vector(cells[0]) for cells in table.values()])[:, None]
-
-
-def test_queries_keys_and_values(attention, x):
-    for i, cells in enumerate(rows("| token | features").values()):
-        for module, cell in zip(
-            (attention.query, attention.key, attention.value), cells[1:], strict=True
-        ):
-            assert torch.equal(module(x)[i, 0, 0], vector(cell))
-
-
-def test_the_four_steps_of_sleeps(attention, x):
-    table = rows("| token | product")
-    with kernels.disabled():
-        q, k, v = attention.query(x), attention.key(x), attention.value(x)
-        received = attention.attend(q, k, v)[2, 0, 0]
-        products = attention.get_scores(q, k)[2, :, 0, 0]
-    weights = attention.attn[2, :, 0, 0]
-    total = (products * attention.scale).exp().sum()
-    for i, token in enumerate(("the", "dog", "sleeps")):
-        product, score, exp, weight, share = table[token]
-        assert products[i] == float(product)
-        assert products[i] * attention.scale == float(score)
-        assert f"{(products[i] * attention.scale).exp():.3f}" == exp
-        assert f"{weights[i]:.3f}" == weight
-        # What the page multiplies is the rounded weight.
-        assert torch.allclose(float(weight) * v[i, 0, 0], vector(share), atol=1e-6)
-    *_, exps, ones, result = table["sum"]
-    assert f"{total:.3f}" == exps and float(ones) == 1
-    assert [f"{number:.2f}" for number in received] == result.strip("()").split(", ")
-    shares = sum(vector(cells[-1]) for token, cells in table.items() if token != "sum")
-    assert torch.allclose(shares, vector(result), atol=1e-6)
-
-
-def test_the_figure_has_the_same_example(x):
-    module, features = figures._worked_example()
-    assert torch.equal(features, x)
-    for name, matrix in matrices().items():
-        linear = {"Q": module.query, "K": module.key, "V": module.value}[name].linear
-        assert torch.equal(linear.weight, matrix.T)
-
-
-def test_numbers_of_a_key():
-    """Alive, then article or verb, noun, article; no query asks for the second."""
-    article, noun, verb, alive = matrices()["K"]
-    assert alive.nonzero().flatten().tolist() == [0]
-    assert noun.nonzero().flatten().tolist() == [2]
-    assert [row[1] for row in (article, noun, verb, alive)] == [1, 0, 1, 0]
-    assert [row[3] for row in (article, noun, verb, alive)] == [2, 0, 0, 0]
-    assert not matrices()["Q"][:, 1].any()
-
-
-def test_who_looks_for_whom(attention, x):
-    """The caption: the looks for its noun, dog for its article, sleeps for its subject."""
-    with kernels.disabled():
-        attention(query=x, key=x, value=x)
-    weights = attention.attn[:, :, 0, 0]
-    assert weights.argmax(dim=1).tolist() == [1, 0, 1]
+def test_what_the_page_says_of_queries_and_keys(example):
+    """Tired looks for a noun that is alive; dog is both, bone a noun, and tired itself none."""
+    noun, alive, thing, adjective = range(4)
+    (dog_q, _, q), (dog, bone, tired) = example["q"], example["k"]
+    assert q[noun] == q[alive] == 2 and q[thing] == q[adjective] == 0
+    assert dog[noun] == dog[alive] == bone[noun] == 1 and bone[alive] == 0 and tired[noun] == -1
+    terms = re.search(r"For \*dog\* you get ([^=]*) = (\d+)", PAGE)
+    factors = [[float(n) for n in term.split("·")] for term in terms[1].split(" + ")]
+    assert factors == [[*pair] for pair in zip(q.tolist(), dog.tolist(), strict=True)]
+    assert q @ dog == float(terms[2])
+    # Features that are 1 pick rows of the matrices.
+    assert figures.X[2].nonzero().flatten().tolist() == [alive, adjective]
     # Looking is not symmetric.
-    assert weights[2, 1] > 4 * weights[1, 2]
+    there, back = re.search(
+        r"product of (\d+), and \*tired\* for \*dog\*\s+# with (\d+)", SOURCE
+    ).groups()
+    assert (dog_q @ tired, q @ dog) == (float(there), float(back))
 
 
-def test_the_three_lines_of_python(attention, x, capsys):
-    code = re.search(r"```python\n(.*?)```", PAGE, re.S)
-    assert code
-    exec(code[1], {})
-    printed = capsys.readouterr().out
-    last = [float(number) for number in re.findall(r"[\d.]+", printed)][-2:]
-    assert last == pytest.approx(vector(rows("| token | product")["sum"][-1]).tolist(), abs=0.005)
+def received(query, example):
+    """The weights and the average of a query."""
+    weights = (example["k"] @ query / 2).softmax(0)
+    return weights, weights @ example["v"]
+
+
+def test_other_queries(example):
+    """Dry attends to bone, zeros give the plain average, and a long query a single value."""
+    weights, _ = received(figures.DRY @ example["w_q"], example)
+    assert weights.argmax() == 1
+    _, average = received(torch.zeros(4), example)
+    torch.testing.assert_close(average, example["v"].mean(0))
+    _, average = received(100 * example["q"][2], example)
+    torch.testing.assert_close(average, example["v"][0])
+    weights, _ = received(example["q"][2], example)
+    assert weights[0] == pytest.approx(2 / 3, abs=0.005), "two thirds"
+
+
+def words(figure):
+    """Texts of a drawing."""
+    found = re.findall(r"<text [^>]*>(.*?)</text>", figure.picture())
+    return [html.unescape(re.sub("<[^>]*>", "", one)) for one in found]
+
+
+def number(word):
+    return float(word.replace("−", "-"))
+
+
+@pytest.mark.parametrize("token", [0, 1, 2])
+def test_what_the_stage_prints_adds_up(token, example):
+    """Weights to one, and weight times value to the average, digit by digit."""
+    weights, average = received(example["q"][token], example)
+    assert sum(round(1000 * float(w)) for w in weights) == 1000
+    shares = [
+        [round(100 * float(x)) for x in w * v] for w, v in zip(weights, example["v"], strict=True)
+    ]
+    assert [sum(column) for column in zip(*shares, strict=True)] == [
+        round(100 * float(x)) for x in average
+    ]
+
+
+def test_sums_of_the_stage_as_printed():
+    said = words(figures.stage())
+    pairs = [one for one in said if re.fullmatch(r"\([\d.−]+, [\d.−]+\)", one)]
+    *parts, result = [[number(n) for n in pair.strip("()").split(", ")] for pair in pairs]
+    assert len(parts) == 3
+    assert [round(sum(column), 2) for column in zip(*parts, strict=True)] == result
+
+
+def test_a_softmax_saturates_without_the_division_and_not_with_it():
+    """The scaling figure: three sizes without, three with."""
+    numbers = [float(n) for n in re.findall(r"0\.\d\d", figures.scaling().alt)]
+    without, divided = numbers[:3], numbers[3:]
+    assert without[2] > 0.85 and all(b - a > 0.1 for a, b in pairwise(without))
+    assert max(divided) - min(divided) < 0.03
+
+
+def test_the_variance_of_a_dot_product_is_the_number_of_its_terms():
+    measured = re.findall(r"([\d.]+) for (\d+)", figures.spread().alt)
+    assert [int(n) for _, n in measured] == list(figures.TERMS)
+    assert all(float(variance) == pytest.approx(int(n), rel=0.05) for variance, n in measured)
+
+
+def test_output_features_use_both_heads():
+    """Below *thing* stands what both heads found; each head has its own question."""
+    dog = figures._attend(attention=figures._module(figures.SECOND_HEAD))[3][0]
+    assert dog.argmax(0).tolist() == [2, 1], "tired, and bone"
+    thing = figures.W_O[:, 2].nonzero().flatten().tolist()
+    assert any(row < 2 for row in thing) and any(row >= 2 for row in thing)
+
+
+def test_order_changes_nothing():
+    first, second = re.findall(r"\([\d.]+, [\d.]+\)", figures.order().alt)
+    assert first == second
 
 
 def test_the_drawn_masks():
-    causal, padded = re.findall(r"```text\n(.*?)```", PAGE, re.S)
-    drawn = [re.findall(r"(?<= )[1.](?= |$)", line) for line in causal.split("\n")[1:-1]]
-    mask = subsequent_mask(4)[:, :, 0]
-    assert [[cell == "1" for cell in row] for row in drawn] == mask.tolist()
-    drawn = [re.findall(r"(?<= )[1.](?= |$)", line) for line in padded.split("\n")[:-1]]
-    lengths = [sum(cell == "1" for cell in row) for row in drawn]
-    expected = padding_mask(torch.tensor(lengths), 4)[0].T
-    assert [[cell == "1" for cell in row] for row in drawn] == expected.tolist()
+    weights = figures._one(subsequent_mask(3))[3]
+    assert torch.equal(weights.triu(1), torch.zeros(3, 3))
+    torch.testing.assert_close(weights.sum(1), torch.ones(3))
+
+
+def test_steps_between_dog_and_tired():
+    first, last = (figures.SENTENCE.index(token) for token in ("dog", "tired"))
+    assert last - first == 7 and "seven" in figures.price().alt
+
+
+SIZES = [(1, 4, 3, 3, 1), (4, 64, 10, 10, 2), (3, 12, 5, 7, 2), (8, 512, 64, 64, 3)]
+
+
+@pytest.mark.parametrize(("heads", "size", "t", "s", "batch"), SIZES)
+@pytest.mark.parametrize("masked", ["not", "padding", "causal and padding"])
+@torch.no_grad()
+def test_the_bare_module_is_the_module(heads, size, t, s, batch, masked):
+    """The whole in code, with the weights of the module, for rows that see a key at least."""
+    module = MultiHeadAttention(heads, size, dropout_prob=0.0).eval()
+    bare = defined(BARE)["Attention"](heads, size)
+    for name in ("query", "key", "value"):
+        getattr(bare, name).load_state_dict(module.get_submodule(name).linear.state_dict())
+    bare.output.load_state_dict(module.output.state_dict())
+    x, y = torch.randn(t, batch, size), torch.randn(s, batch, size)
+    mask = None if masked == "not" else padding_mask(torch.arange(s - batch + 1, s + 1), s)
+    if masked == "causal and padding":
+        y, s = x, t
+        mask = subsequent_mask(t) & padding_mask(torch.arange(t - batch + 1, t + 1), t)
+    expected = module(query=x, key=y, value=y, mask=mask)
+    # The module has the sequence first and masks [T, S, B]; the bare one any axes before [T, C].
+    swapped = None if mask is None else mask.permute(2, 0, 1)[:, None]
+    made = bare(*(tensor.transpose(0, 1) for tensor in (x, y, y)), mask=swapped)
+    torch.testing.assert_close(made.transpose(0, 1), expected, atol=1e-6, rtol=1e-5)
+
+
+def test_the_bare_module_fits_a_screen():
+    code = BARE.split("class ")[1].split("\n\n\n")[0]
+    assert 12 <= sum(bool(line.strip()) for line in code.splitlines()) <= 20
+
+
+def test_the_task_needs_attention():
+    """Right in all new books with attention; otherwise in 30 of 100, with every seed."""
+    found = results("mha", "accuracy")
+    assert set(found["attention"]) == {1.0} and len(found["attention"]) == 5
+    (others,) = re.findall(r"right in (\d+) of 100 new books", PAGE)
+    for model in ("fixed", "average"):
+        assert found[model] == pytest.approx([int(others) / 100] * 5, abs=0.015)
+    weights = results("mha", "weights")["attention"]
+    assert all(max(range(9), key=row.__getitem__) == task.ASKED for row in weights)
+    names = figures.CALLED
+    assert len(set(names)) == len(names) == task.PAIRS
 
 
 def test_the_wrong_axis_leaks_the_future_and_the_right_one_keeps_sequences_apart():
