@@ -13,7 +13,7 @@ Lines count from 1 everywhere; columns count from 1 in what a person reads and f
 
 import html
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -396,17 +396,38 @@ class Draft:
 
     @property
     def minutes(self) -> int:
-        """Reading time, at 220 words, 370 Chinese characters or 25 lines of code a minute."""
-        words = 0.0
-        for text in (note.text for note in self.notes()):
-            rest, characters = HAN.subn(" ", text)
-            words += len(rest.split()) + characters * 220 / 370
-        lines = sum(len(section.code) for section in self.sections)
-        return max(round(words / 220 + lines / 25), 1)
+        """Reading time of all of it."""
+        return max(round(_minutes(self.notes(), self._lines)), 1)
+
+    @property
+    def _lines(self) -> int:
+        return sum(len(section.code) for section in self.sections)
+
+    def minutes_of_parts(self) -> tuple[int, int, int]:
+        """Reading time of the notes before the first code, of the code with its notes, and of the
+        notes after it; 0 where there is nothing.
+        """
+        coded = [number for number, section in enumerate(self.sections) if section.code]
+        first, end = (coded[0] + 1, coded[-1] + 1) if coded else (len(self.sections),) * 2
+        parts = self.sections[:first], self.sections[first:end], self.sections[end:]
+        notes = [[note for section in part for note in section.notes] for part in parts]
+        lines = 0, self._lines, 0
+        found = [_minutes(*part) for part in zip(notes, lines, strict=True)]
+        opening, code, rest = (max(round(part), 1) if part else 0 for part in found)
+        return opening, code, rest
 
     def figures(self) -> tuple[FigureUse, ...]:
         """The figures of its notes."""
         return tuple(figure for note in self.notes() for figure in note.figures)
+
+
+def _minutes(notes: Iterable[NoteHtml], lines: int) -> float:
+    """Reading time, at 220 words, 370 Chinese characters or 25 lines of code a minute."""
+    words = 0.0
+    for note in notes:
+        rest, characters = HAN.subn(" ", note.text)
+        words += len(rest.split()) + characters * 220 / 370
+    return words / 220 + lines / 25
 
 
 @dataclass(frozen=True, slots=True)

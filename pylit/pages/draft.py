@@ -36,7 +36,7 @@ from pylit.notes.glossary import GLOSSARY, SIGN, Terms
 from pylit.notes.markdown import NoteContext, render_note
 from pylit.notes.symbols import page_symbols
 from pylit.source.cpp import cpp_links
-from pylit.source.highlight import highlight
+from pylit.source.highlight import highlight, quiet_spans
 from pylit.source.names import Index, Lookup, Resolver
 from pylit.words import NO_WORDS, Words
 
@@ -45,8 +45,9 @@ MAX_ANSWERS = 50_000
 #: Characters of a summary that is made from the opening of a page.
 MAX_OPENING = 200
 _IDS = """
-    help help-button help-title keys-button main-content outline outline-button outline-title pages
-    results search search-button shapes-button theme-button wrap-button
+    help help-button help-title keys-button line-by-line main-content outline
+    outline-button outline-title pages results search search-button shapes-button
+    theme-button wrap-button
 """
 #: Element ids of the templates, which headings must not take.
 TEMPLATE_IDS = frozenset(_IDS.split())
@@ -166,7 +167,9 @@ class _Page:
         """Notes beside highlighted code."""
         links = cpp_links(self.source, self.lookup) if self.is_code else self.resolver.tokens()
         language = "cpp" if self.is_code else "python"
-        lines = highlight(self.source.text, links, self._href, self.symbols.code, language)
+        tree = self.resolver.scopes.tree
+        quiet = {} if self.is_code else quiet_spans(tree, self.source.lines)
+        lines = highlight(self.source.text, links, self._href, self.symbols.code, language, quiet)
         sections = []
         for section in self.parsed.module.sections:
             notes = tuple(self._note(note, section.definition) for note in section.notes)

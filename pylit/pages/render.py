@@ -25,10 +25,11 @@ from pylit.addresses import (
     text_url,
 )
 from pylit.model import Draft, Module, NoteHtml, SiteView
+from pylit.notes.markdown import EXERCISES
 from pylit.notes.tex import Typeset, fill, typeset_formula
 from pylit.pages.navigation import Place
 from pylit.pages.relations import Related
-from pylit.pages.rows import Block, Row, rows
+from pylit.pages.rows import Block, Row, illustrated, rows
 from pylit.runs.shapes.lines import ModuleShapes
 from pylit.words import NO_WORDS, Words, spoken
 
@@ -50,6 +51,24 @@ _MATH_FONTS = {"<mjx-c": ("mjx-ncm-n", "mjx-ncm-zero"), "<mjx-break": ("mjx-ncm-
 #: Inline code and formulas of up to 20 characters, such as ``[T, B, C]``, stay on one line; in the
 #: narrowest window they fit into a list inside a list. Longer ones are marked, for they are few.
 _LONG = re.compile(r'<code(?=>[^<]{21})|<mjx-container(?=[^>]* data-tex="[^"]{21})')
+
+
+#: The anchor between the first reading of a module and its code, and from how many minutes on a
+#: first reading is long enough to have an end.
+BORDER, LONG_READING = "line-by-line", 3
+
+
+@dataclass(frozen=True, slots=True)
+class Border:
+    """Where the first reading of a module ends: its rows, and the minutes of three parts."""
+
+    row: int
+    minutes: tuple[int, int, int]
+    #: Entries of the outline above it.
+    entries: int
+    #: The first anchor of what comes after the code, and that of its exercises.
+    reference: str = ""
+    exercises: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +119,23 @@ def page_view(
         card=card_url(draft),
         import_line="" if draft.prose else import_line(module, place.exports),
     )
+
+
+def _border(draft: Draft, laid_out: Sequence[Row]) -> Border | None:
+    """The border of an own module that begins with a long reading; any other has none."""
+    row = next((number for number, row in enumerate(laid_out) if row.blocks), 0)
+    minutes = draft.minutes_of_parts()
+    if draft.prose or not draft.own or not row or laid_out[row].note or minutes[0] < LONG_READING:
+        return None
+    coded = [number for number, section in enumerate(draft.sections) if section.code]
+    heads = [
+        [head for section in part for note in section.notes for head in note.headings]
+        for part in (draft.sections[: coded[0] + 1], draft.sections[coded[-1] + 1 :])
+    ]
+    slugs = [head.slug for head in heads[1]]
+    entries, exercises = sum(head.level <= 3 for head in heads[0]), slugify(EXERCISES)
+    reference = slugs[0] if slugs else ""
+    return Border(row, minutes, entries, reference, exercises if exercises in slugs else "")
 
 
 def _kind(draft: Draft) -> Kind:
@@ -194,13 +230,22 @@ class Renderer:
         related = view.place.related.items()
         table = [pair for pair in related if pair[1].keys() & {*_LISTED}]
         notes = view.title + view.summary + "".join(row.note for row in view.sections)
+        laid_out = rows(view.sections) if view.kind in ("module", "prose") else ()
+        if view.kind == "prose" and not illustrated(laid_out):
+            laid_out = ()
+        border = _border(draft, laid_out) if view.kind == "module" else None
+        outline = list(view.outline)
+        if border:
+            outline.insert(border.entries, (2, BORDER, self._words("Line by line")))
         fonts = [font for sign, some in _MATH_FONTS.items() if sign in notes for font in some]
         return self._environment.get_template(f"{view.kind}.html").render(
             page=view,
             draft=draft,
             place=view.place,
             site=site,
-            rows=rows(view.sections) if view.kind == "module" else (),
+            rows=laid_out,
+            border=border,
+            outline=outline,
             # Fonts that the page uses, loaded before it is painted.
             preloads=() if site.without_assets else (*_FONTS, *fonts),
             href=partial(relative, draft.url),

@@ -1,8 +1,9 @@
-"""Sections as rows of a page: which note is beside which code, and which needs the whole width.
+"""Sections as rows of a page: which note is beside which code, which words beside which picture.
 
 A note begins at the top of the code that it explains, always. The shorter one of the two stays in
-sight while the longer one passes. Only a note without code takes the whole width, and so does
-a long introduction, above the imports of its module.
+sight while the longer one passes. A note without code, and a long introduction, stands beside its
+own pictures: it is split where words follow a figure, a listing, a table or an answer. What has
+neither code nor pictures takes the whole width.
 """
 
 import re
@@ -20,6 +21,12 @@ BRIEF = 600
 SCREENFUL = 18
 
 _TAG = re.compile(r"<[^>]*>")
+#: A tag, whose attributes may hold ``>``.
+_ELEMENT = re.compile(r"""<(/?)([A-Za-z][\w-]*)(?:"[^"]*"|'[^']*'|[^>"'])*>""")
+_SPACE = re.compile(r"\s*")
+_VOID = frozenset({"br", "col", "hr", "img", "input", "source", "track", "wbr"})
+#: How a block begins that stands beside the words before it.
+_PICTURE = re.compile(r'\s*<(?:figure|pre|details|div class="table-scroll")')
 _HEARD = re.compile(r"<math\b.*?</math>", re.DOTALL)
 _TALL = ("<table", "<pre", "<details", "<img", "<figure", ' display="true"')
 #: Lines of imports, which are folded.
@@ -44,6 +51,9 @@ class Row:
     blocks: tuple[Block, ...] = ()
     #: Summary of folded code.
     folded: str = ""
+    #: What stands beside the note, and words below it that stand beside the same.
+    picture: str = ""
+    after: str = ""
 
     @property
     def lines(self) -> int:
@@ -56,6 +66,8 @@ class Row:
         if self.note and self.blocks:
             brief = letters(self.note) <= BRIEF and not any(tag in self.note for tag in _TALL)
             return "brief" if self.tall and brief else ""
+        if self.picture:
+            return "pic two" if self.after else "pic"
         return "bare" if self.blocks and not self.folded else "wide"
 
     @property
@@ -68,9 +80,23 @@ def rows(sections: Iterable[Row]) -> tuple[Row, ...]:
     """The rows of a page, in order, from those of its sections; every line of code is in one."""
     found = _joined(sections)
     first = found[0] if found else Row("", "")
-    if first.note and first.blocks and ("<table" in first.note or letters(first.note) > LONG):
+    if first.note and first.blocks and (_shows(first.note) or letters(first.note) > LONG):
         found[:1] = [replace(first, blocks=()), _imports(first.blocks)]
-    return tuple(found)
+    return tuple(part for row in found for part in ([row] if row.blocks else _split(row)))
+
+
+def _shows(note: str) -> bool:
+    """Whether a note has something to look at that needs its own place."""
+    return "<table" in note or "<figure" in note
+
+
+def illustrated(found: Iterable[Row]) -> bool:
+    """Whether most words of a page of prose would stand beside a picture."""
+    total = shown = 0
+    for row in found:
+        count = letters(row.note + row.after)
+        total, shown = total + count, shown + (count if row.picture else 0)
+    return shown >= 0.6 * total > 0
 
 
 def _joined(sections: Iterable[Row]) -> list[Row]:
@@ -86,6 +112,45 @@ def _joined(sections: Iterable[Row]) -> list[Row]:
             blocks = tuple(Block("", block.lines) for block in section.blocks)
             found.append(replace(section, blocks=blocks))
     return found[1:]
+
+
+def _split(row: Row) -> list[Row]:
+    """A note as rows, in the order of its source.
+
+    A row ends where words follow a picture, and where a section begins. The last words of a section
+    stand beside its last picture.
+    """
+    found = [Row(row.anchor, "")]
+    for block in _blocks(row.note):
+        last = found[-1]
+        if _PICTURE.match(block):
+            found[-1] = replace(last, picture=last.picture + block)
+        elif last.picture or (block.lstrip().startswith("<h2") and last.note):
+            found.append(Row("", block))
+        else:
+            found[-1] = replace(last, note=last.note + block)
+    joined = found[:1]
+    for part in found[1:]:
+        if joined[-1].picture and not part.picture and not part.note.lstrip().startswith("<h2"):
+            joined[-1] = replace(joined[-1], after=part.note)
+        else:
+            joined.append(part)
+    return joined
+
+
+def _blocks(note: str) -> list[str]:
+    """The outermost elements of a note, with the text around them; one if tags do not match."""
+    found, depth, start = [], 0, 0
+    for tag in _ELEMENT.finditer(note):
+        if tag[2].lower() in _VOID or tag[0].endswith("/>"):
+            continue
+        depth += -1 if tag[1] else 1
+        if depth <= 0:
+            end = _SPACE.match(note, tag.end()).end()  # type: ignore[union-attr]
+            found.append(note[start:end])
+            start = end
+    rest = [note[start:]] if start < len(note) else []
+    return [note] if depth else [*found, *rest]
 
 
 def _belongs(anchor: str, owner: str) -> bool:

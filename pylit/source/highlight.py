@@ -4,12 +4,16 @@ Pygments reads a whole file once; its tokens are split at line ends, so that eac
 its own. Plain names, operators and punctuation stay text. The lines' text together is the source.
 """
 
+import ast
 import html
 import re
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 from types import MappingProxyType
+from typing import Any
 
 from pygments.lexer import Lexer
 from pygments.lexers import TextLexer, get_lexer_by_name
@@ -54,10 +58,12 @@ def highlight(
     href: Callable[[Link], str],
     marks: Mapping[tuple[int, int], str] = MappingProxyType({}),
     language: str = "python",
+    quiet: Mapping[int, Sequence[tuple[int, int]]] = MappingProxyType({}),
 ) -> tuple[str, ...]:
     """HTML of each line of a source; `links` by line (from 1) and offset (from 0).
 
-    `marks` are classes of names, by the same.
+    `marks` are classes of names, by the same; `quiet` has the first and last offset of what is
+    muted, by line.
     """
     names: defaultdict[int, dict[int, tuple[Link | None, str]]] = defaultdict(dict)
     for line, offset in {*links, *marks}:
@@ -71,7 +77,7 @@ def highlight(
     tokens = _tokens(shown, language)
     pieces = _lines(_python(tokens) if language == "python" else tokens)
     return tuple(
-        escape(line) if bare else _emit(piece, names[number], href)
+        escape(line) if bare else _muted(piece, names[number], href, quiet.get(number, ()))
         for number, (line, bare, piece) in enumerate(zip(lines, plain, pieces, strict=True), 1)
     )
 
@@ -138,10 +144,80 @@ def _lines(tokens: Tokens) -> Iterator[list[Piece]]:
     yield pieces
 
 
-def _emit(pieces: Iterable[Piece], names: _Names, href: Callable[[Link], str]) -> str:
+def quiet_spans(tree: ast.Module, lines: Sequence[str]) -> Mapping[int, list[tuple[int, int]]]:
+    """Offsets, by line, of what a reader of a computation may pass over: annotations, and calls of
+    functions that are named ``check_…``.
+    """
+    spans: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg | ast.AnnAssign) and node.annotation:
+            _add_span(spans, node.annotation, lines, ":")
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.returns:
+            _add_span(spans, node.returns, lines, "->")
+        elif _checks(node) or (isinstance(node, ast.If) and all(map(_checks, node.body))):
+            _add_span(spans, node, lines)
+    return spans
+
+
+def _checks(node: ast.AST) -> bool:
+    """Whether a statement only checks something."""
+    call = node.value if isinstance(node, ast.Expr) else None
+    named = call.func if isinstance(call, ast.Call) else None
+    return isinstance(named, ast.Name) and named.id.lstrip("_").startswith("check_")
+
+
+def _add_span(
+    spans: dict[int, list[tuple[int, int]]], node: Any, lines: Sequence[str], sign: str = ""
+) -> None:
+    """Add the place of a node in each of its lines; `sign` may stand before it, with blanks."""
+    for number in range(node.lineno, node.end_lineno + 1):
+        line = lines[number - 1]
+        start, end = len(line) - len(line.lstrip()), len(line)
+        # Columns of `ast` count bytes.
+        if number == node.lineno:
+            start = len(line.encode()[: node.col_offset].decode())
+            before = line[:start].rstrip()
+            start = len(before) - len(sign) if sign and before.endswith(sign) else start
+        if number == node.end_lineno:
+            end = len(line.encode()[: node.end_col_offset].decode())
+        spans[number].append((start, end))
+
+
+def _muted(
+    pieces: Sequence[Piece],
+    names: _Names,
+    href: Callable[[Link], str],
+    spans: Sequence[tuple[int, int]],
+) -> str:
+    """HTML of the pieces of a line, with an element around each of some spans."""
+    cuts = sorted({offset for span in spans for offset in span})
+    if not cuts:
+        return _emit(pieces, names, href)
+    parts: list[list[Piece]] = [[] for _ in range(len(cuts) + 1)]
+    start = 0
+    for kind, text in pieces:
+        edges = [
+            start,
+            *(cut for cut in cuts if start < cut < start + len(text)),
+            start + len(text),
+        ]
+        for first, last in pairwise(edges):
+            parts[bisect_right(cuts, first)].append((kind, text[first - start : last - start]))
+        start += len(text)
+    found, start = [], 0
+    for part in parts:
+        shown = _emit(part, names, href, start)
+        inside = any(first <= start < last for first, last in spans)
+        found.append(f'<span class="q">{shown}</span>' if inside and shown else shown)
+        start += sum(len(text) for _, text in part)
+    return "".join(found)
+
+
+def _emit(
+    pieces: Iterable[Piece], names: _Names, href: Callable[[Link], str], start: int = 0
+) -> str:
     """HTML of the pieces of a line. A name in a string or comment is not linked."""
     found: list[str] = []
-    start = 0
     for kind, text in pieces:
         done = 0
         for word in _IDENTIFIER.finditer(text) if names and kind not in ("hs", "hc") else ():

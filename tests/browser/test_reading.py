@@ -35,14 +35,14 @@ def box(window: Visit, selector: str) -> dict[str, float]:
 
 def some_line(window: Visit) -> Locator:
     """The number of a line of code in the middle of a page."""
-    return window.page.locator(".s:not(.wide, .bare) .n").nth(60)
+    return window.page.locator(".s:not(.wide):has(> .d) .n").nth(60)
 
 
 @pytest.mark.parametrize("width", [390, 1024, 1440, 1920])
 def test_the_three_layouts(width: int, visit: Callable[..., Visit]):
     window = visit(MHA, width)
-    note = box(window, ".s:not(.wide, .bare) > .d")
-    code = box(window, ".s:not(.wide, .bare) > .c")
+    note = box(window, ".s:not(.wide):has(> .c) > .d")
+    code = box(window, ".s:not(.wide):has(> .d) > .c")
     if width < 960:
         assert note["y"] + note["height"] == pytest.approx(code["y"])
     else:
@@ -286,8 +286,8 @@ def test_on_paper_there_is_one_column_and_links_show_where_they_lead(
 ):
     window = visit(MHA)
     window.page.emulate_media(media="print")
-    note = box(window, ".s:not(.wide, .bare) > .d")
-    code = box(window, ".s:not(.wide, .bare) > .c")
+    note = box(window, ".s:not(.wide):has(> .c) > .d")
+    code = box(window, ".s:not(.wide):has(> .d) > .c")
     assert note["y"] + note["height"] <= code["y"]
     assert window.page.locator(".bar").is_hidden()
     cut = "element => element.scrollWidth > element.clientWidth"

@@ -1,5 +1,6 @@
 """Code in, linked HTML out: line by line, and the files in ``golden/code``."""
 
+import ast
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 from linked_sources import Project
 
 from pylit.model import Link
-from pylit.source.highlight import MAX_LINE_LENGTH, highlight, highlight_block
+from pylit.source.highlight import MAX_LINE_LENGTH, highlight, highlight_block, quiet_spans
 
 GOLDEN = Path(__file__).with_name("golden") / "code"
 FILES = {
@@ -105,3 +106,30 @@ def test_the_lines_put_together_are_the_source(code, links):
 @settings(deadline=None, max_examples=60)
 def test_a_block_keeps_its_text(code, language):
     assert Reader(highlight_block(code, language)).text == code
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=3))
+def test_quiet_code_has_the_same_text(spans):
+    line = 'def f(ä: "int", *b: C) -> D: return "x" + 1'
+    found = [(min(span), max(span)) for span in spans]
+    (shown,) = highlight(line, {}, str, quiet={1: found})
+    assert Reader(shown).text == line
+
+
+def test_a_check_is_quiet_and_so_is_an_if_that_only_checks():
+    source = """\
+if fast:
+    check_size(x)
+    _check_kind(
+        x
+    )
+if slow:
+    check_size(x)
+    y = check_size(x)
+    recheck_size(x)
+"""
+    lines = source.split("\n")
+    spans = quiet_spans(ast.parse(source), lines)
+    quiet = {n: "".join(lines[n - 1][a:b] for a, b in {*pairs}) for n, pairs in spans.items()}
+    assert quiet[1] == "if fast:" and quiet[4] == "x" and quiet[5] == ")"
+    assert sorted(quiet) == [1, 2, 3, 4, 5, 7]

@@ -1,10 +1,12 @@
 """What templates get of a page, and what readers find of it."""
 
 import hashlib
+import html
 import re
 from pathlib import Path
 
 import pytest
+from page_tools import SITE
 
 from pylit.addresses import paper_url
 from pylit.config import SiteConfig
@@ -13,7 +15,7 @@ from pylit.model import Draft, Module, ParsedPage, SourceFile, Target
 from pylit.notes.tex import Rendered, formula_faults
 from pylit.pages.draft import TEMPLATE_IDS, Drafter, prose_target
 from pylit.pages.navigation import Place, place
-from pylit.pages.render import page_view
+from pylit.pages.render import Renderer, page_view
 from pylit.site.inputs import front_matter_faults
 from pylit.site.options import THEME
 from pylit.source.names import targets
@@ -181,3 +183,74 @@ def test_a_bad_formula_is_found_in_its_source(text: str, line: int, column: int)
     assert (fault.path, fault.line, fault.column) == ("pkg/mod.py", line, column)
     assert text.split("\n")[fault.line - 1][fault.column - 1 :].startswith("bad")
     assert "Missing close brace" in fault.message
+
+
+LESSON = """
+r'''
+---
+title: Lesson
+---
+
+{reading}
+
+## In numbers
+
+{reading}
+'''
+import a
+import b
+import c
+
+
+def step(x: int, *, y: "b.Y | None" = None) -> a.X:
+    '''
+    ## A step
+    '''
+    check_size(x)
+    size: int = x
+    return size
+
+
+# ## Symbols
+#
+# Words.
+#
+# ## Exercises
+#
+# **1.** Why?
+"""
+
+
+def page_of(reading: str) -> str:
+    text = LESSON.format(reading=reading)
+    return Renderer((THEME,), SITE).page(view_of(text.strip()))
+
+
+def test_a_long_first_reading_ends_at_a_border_before_the_code() -> None:
+    page = page_of("word " * 440)
+    order = ["<h1>", 'id="in-numbers"', 'id="line-by-line"', "Imports", 'id="step"', 'id="symbols"']
+    places = [page.index(part, page.index("<main")) for part in order]
+    assert places == sorted(places)
+    border = page[places[2] : places[3]]
+    # Four minutes of words; what only readers of the code need stands here.
+    assert "(4 minutes)" in border
+    assert 'class="import"' in border and page.count('class="import"') == 1
+    assert 'href="#symbols"' in border and 'href="#exercises"' in border
+    head = page[places[0] : places[1]]
+    assert "first reading 4 minutes" in page[: places[0]] and 'class="import"' not in head
+    outline = re.findall(r'<li class="o\d"><a href="#([\w-]+)"', page)
+    assert outline == ["in-numbers", "line-by-line", "a-step", "symbols", "exercises"]
+
+
+def test_a_short_introduction_has_no_end() -> None:
+    page = page_of("word " * 100)
+    assert "line-by-line" not in page
+    assert page.index('class="import"') < page.index('id="in-numbers"')
+
+
+def test_annotations_and_checks_are_quiet() -> None:
+    page = page_of("word")
+    code = re.sub(r"</?(?!/?span)[a-z]+[^>]*>", "", page)
+    quiet = re.findall(r'<span class="q">((?:(?!</?span).|<span[^>]*>[^<]*</span>)*)</span>', code)
+    found = [html.unescape(re.sub("<[^>]*>", "", part)) for part in quiet]
+    assert found == [": int", ': "b.Y | None"', "-> a.X", "check_size(x)", ": int"]

@@ -1,5 +1,6 @@
 """Which notes stand beside which code."""
 
+import pytest
 from page_tools import code, section
 
 from pylit.model import CodeLine
@@ -49,3 +50,52 @@ def test_every_line_is_shown_once():
     blocks = [block for row in rows(sections) for block in row.blocks]
     numbers = [line.number for block in blocks for line in block.lines]
     assert numbers == [1, 2, 3, 5, 6, 8, 9, 10, 11, 13, 14]
+
+
+P, H, FIGURE = "<p>a &gt; b<br>c</p>\n", '<h2 id="h">T</h2>\n', '<figure class="fig">f</figure>\n'
+CODE, TABLE = (
+    '<pre class="fence"><code>x</code></pre>\n',
+    '<div class="table-scroll"><table></table></div>',
+)
+ANSWER, ALERT = (
+    "<details><summary>A</summary><p>b</p></details>",
+    '<div class="alert"><p>!</p></div>',
+)
+
+
+@pytest.mark.parametrize(
+    ("note", "expected"),
+    [
+        ([P, P], [(P + P, "", "")]),
+        ([P, P, FIGURE], [(P + P, FIGURE, "")]),
+        # Words after a picture begin a row if they have one of their own.
+        ([P, FIGURE, P, CODE, TABLE], [(P, FIGURE, ""), (P, CODE + TABLE, "")]),
+        ([P, FIGURE, P, ALERT], [(P, FIGURE, P + ALERT)]),
+        ([P, FIGURE, P, H, P], [(P, FIGURE, P), (H + P, "", "")]),
+        # A section begins a row.
+        ([P, H, P, FIGURE], [(P, "", ""), (H + P, FIGURE, "")]),
+        ([H, P, ANSWER, ANSWER, P, ANSWER], [(H + P, ANSWER * 2, ""), (P, ANSWER, "")]),
+        ([FIGURE, P], [("", FIGURE, P)]),
+        # A formula, and words without an element around them.
+        (["<mjx-container><m/></mjx-container>", " words ", FIGURE], [
+            ("<mjx-container><m/></mjx-container> words " + FIGURE, "", "")]),
+        # Tags that do not match: nobody knows what is outermost.
+        ([P, "<div>", FIGURE], [(P + "<div>" + FIGURE, "", "")]),
+        (["</div>", P, FIGURE], None),
+    ],
+)  # fmt: skip
+def test_words_stand_beside_the_picture_that_follows_them(
+    note: list[str], expected: list[tuple[str, str, str]] | None
+):
+    found = rows([section("<p>x</p>", code(1)), section("".join(note), anchor="here")])[1:]
+    if expected:
+        assert [(row.note, row.picture, row.after) for row in found] == expected
+    assert "".join(row.note + row.picture + row.after for row in found) == "".join(note)
+    assert [row.anchor for row in found] == ["here", *[""] * (len(found) - 1)]
+
+
+def test_an_introduction_with_a_figure_leaves_the_imports_alone():
+    short = section(f"{P}{FIGURE}", code(1, 2))
+    first, second = rows([short, section("<p>f</p>", code(5), "f")])[:2]
+    assert (first.note, first.picture, first.classes) == (P, FIGURE, "pic")
+    assert (second.note, second.lines) == ("", 2)
