@@ -7,15 +7,19 @@ import re
 
 import pytest
 import torch
+from shown_programs import blocks as shown
 from torch import nn
 
 from docs_src.figures import elman as figures
+from docs_src.figures import results as tables
 from docs_src.figures import trained
+from docs_src.tasks import elman as task
+from docs_src.tasks import results
 from labml_nn.recurrent import elman
 from labml_nn.recurrent.elman import ElmanCell, ElmanConfig, ElmanLanguageModel, ElmanLayer, bptt
 
 LESSON, BPTT = inspect.getsource(elman), inspect.getsource(bptt)
-LETTERS = "helo"
+LETTERS = figures.LETTERS
 
 
 def numbers(text):
@@ -44,87 +48,190 @@ def rows(text, first):
     return found
 
 
-def matrix(name):
-    """A matrix that the page shows."""
-    body = re.search(rf"{name} = \\begin{{pmatrix}}(.*?)\\end", LESSON, re.DOTALL)[1]
-    return torch.tensor([numbers(row) for row in body.split(r"\\")])
-
-
-def hello(recurrent=None):
-    """The layer of the page, and its output matrix."""
-    layer = ElmanLayer(4, 2)
-    with torch.no_grad():
-        layer.cell.input.weight.copy_(matrix("W"))
-        layer.cell.input.bias.zero_()
-        layer.cell.recurrent.weight.copy_(matrix("U") if recurrent is None else recurrent)
-    return layer, matrix("R")
-
-
-@torch.no_grad()
-def read(layer, output):
-    """The states after each letter of hell, the logits, and the losses for ello."""
-    x = torch.eye(4)[[LETTERS.index(c) for c in "hell"]][:, None]
-    states = layer(x)[0][:, 0]
-    logits = states @ output.T
+def losses(memory=1.0):
+    """The losses of ello after hell."""
     targets = torch.tensor([LETTERS.index(c) for c in "ello"])
-    return states, logits, nn.functional.cross_entropy(logits, targets, reduction="none")
+    logits = figures.read(memory=memory)[3]
+    return nn.functional.cross_entropy(logits, targets, reduction="none")
 
 
 def close(told, computed, digits=2):
     assert [round(float(c), digits) + 0.0 for c in computed] == told
 
 
-def test_the_states_of_the_word():
-    layer, output = hello()
-    states, _, _ = read(layer, output)
-    previous = torch.cat([torch.zeros(1, 2), states[:-1]])
-    table = rows(LESSON, "step")
-    assert "".join(row[1] for row in table) == "hell"
-    with torch.no_grad():
-        for t, (step, letter, from_input, from_state, state) in enumerate(table):
-            assert int(step) == t + 1
-            close(numbers(from_input), layer.cell.input.weight[:, LETTERS.index(letter)])
-            close(numbers(from_state), layer.cell.recurrent(previous[t]))
-            close(numbers(state), states[t])
-            now = layer.cell(torch.eye(4)[[LETTERS.index(letter)]], previous[t : t + 1])
-            torch.testing.assert_close(now[0], states[t])
+def test_the_steps_of_the_word():
+    """Each point of the list tells the numbers of its step."""
+    points = [flat(one) for one in re.findall(r"(?ms)^\d\. (The .*?)\n\n", LESSON)]
+    from_letter, from_state, states, *_ = figures.read()
+    assert len(points) == 4
+    assert "−1 to unit 2, and tanh makes −0.76" in points[0]
+    close([-1.0, -0.76], [from_letter[0, 1], states[0, 1]])
+    for point, state in zip(points[1:], states[1:], strict=True):
+        close(numbers(re.search(r"The state is \((.*?)\)", point)[1]), state)
+    assert "twice that is −1.52" in points[1] and "which is 1.93" in points[3]
+    close([-1.52, 1.93], [from_state[1, 0], from_state[3, 0]])
+    torch.testing.assert_close(from_letter[2], from_letter[3])
     assert not torch.allclose(states[2], states[3])
 
 
-def test_the_predictions_of_the_word():
-    _, logits, losses = read(*hello())
-    table = rows(LESSON, "after")
-    assert [row[0] for row in table] == ["h", "he", "hel", "hell"]
-    assert "".join(row[2] for row in table) == "ello"
-    for t, (_, told, _, p, loss) in enumerate(table):
-        close(numbers(told), logits[t])
-        close(numbers(p), [math.exp(-losses[t])])
-        close(numbers(loss), [losses[t]])
-
-
-def test_one_loss_spelled_out():
-    _, logits, losses = read(*hello())
-    powers = logits[2].exp()
+def test_one_prediction_and_its_loss():
+    powers = figures.read()[3][2].exp()
     text = flat(LESSON)
-    told = re.search(r"powers of \$e\$ are (.*?), and their sum is (\d+\.\d+)", text)
-    close(numbers(told[1]), powers)
-    assert f"{powers.sum():.2f}" == told[2]
     assert f"{powers[2]:.2f} / {powers.sum():.2f} = {powers[2] / powers.sum():.2f}" in text
-    assert re.search(r"Ours pays ([\d.]+)", text)[1] == f"{losses.mean():.2f}"
+    found = losses()
+    assert rf"$-\ln 0.96 = {found[2]:.2f}$" in text
+    assert re.search(r"Ours pays ([\d.]+)", text)[1] == f"{found.mean():.2f}"
     assert rf"$\ln 4 = {math.log(4):.2f}$ nats" in text
 
 
 def test_without_memory_the_second_l_is_wrong():
-    states, logits, losses = read(*hello(torch.zeros(2, 2)))
+    _, _, states, logits, _ = figures.read(memory=0.0)
     torch.testing.assert_close(states[2], states[3])
+    close([0.0, 0.96], states[3])
     assert LETTERS[logits[3].argmax()] == "l"
-    text = flat(LESSON)
+    text, found = flat(LESSON), losses(memory=0.0)
     told = re.search(r"a probability of ([\d.]+) and pays ([\d.]+) nats", text)
-    close(numbers(told[1] + " " + told[2]), [losses[3].neg().exp(), losses[3]])
+    close(numbers(told[1] + " " + told[2]), [found[3].neg().exp(), found[3]])
     # One distribution for two targets: the best gives a half to each.
     p = torch.linspace(0.01, 0.99, 99)
     assert p[(-(p.log() + (1 - p).log())).argmin()] == pytest.approx(0.5)
     assert rf"$\ln 2 = {math.log(2):.2f}$ nats twice" in text
+
+
+# The whole in code.
+
+
+def bare():
+    """The class that the page shows as the whole model."""
+    (listing,) = (one for _, one in shown(LESSON) if "class RNN" in one)
+    made: dict = {}
+    exec(listing, made)
+    assert 12 <= len([line for line in listing.split("\n") if line.strip()]) <= 22
+    return made["RNN"]
+
+
+@pytest.mark.parametrize(
+    ("T", "B", "V", "C", "N"), [(1, 1, 4, 8, 16), (7, 3, 11, 5, 6), (13, 2, 65, 9, 4)]
+)
+def test_the_bare_network_is_the_module(T, B, V, C, N):
+    network = bare()(V, C, N)
+    layer = ElmanLayer(C, N)
+    layer.cell.input.load_state_dict(network.W.state_dict())
+    layer.cell.recurrent.load_state_dict(network.U.state_dict())
+    tokens, h = torch.randint(V, (T, B)), torch.rand(B, N) - 0.5
+    states, last = layer(network.embedding(tokens), h)
+    logits, state = network(tokens, h)
+    torch.testing.assert_close(logits, network.R(states), atol=1e-6, rtol=0)
+    torch.testing.assert_close(state, last, atol=1e-6, rtol=0)
+
+
+def test_the_bare_network_is_the_language_model_of_one_layer():
+    """With equal widths there are no projections, and embeddings are scaled."""
+    V, N, T, B = 11, 6, 9, 3
+    network = bare()(V, N, N)
+    config = ElmanConfig(n_vocab=V, d_model=N, d_hidden=N, n_layers=1, tied=False, padding_token=0)
+    model = ElmanLanguageModel(config).eval()
+    weights = {
+        "embedding.weight": network.embedding.weight / math.sqrt(N),
+        "output_weight": network.R.weight,
+        "output_bias": network.R.bias,
+        "elman.layers.0.cell.input.weight": network.W.weight,
+        "elman.layers.0.cell.input.bias": network.W.bias,
+        "elman.layers.0.cell.recurrent.weight": network.U.weight,
+    }
+    model.load_state_dict({**model.state_dict(), **weights})
+    tokens = torch.randint(1, V, (T, B))
+    # A shorter sequence with padding behind it: its last state is that of its last token.
+    tokens[5:, 1] = 0
+    with torch.no_grad():
+        logits, state = model(tokens)
+        expected, _ = network(tokens, torch.zeros(B, N))
+        _, short = network(tokens[:5, 1:2], torch.zeros(1, N))
+    torch.testing.assert_close(logits[:, ::2], expected[:, ::2], atol=1e-6, rtol=0)
+    torch.testing.assert_close(logits[:5, 1], expected[:5, 1], atol=1e-6, rtol=0)
+    torch.testing.assert_close(state[0, 1], short[0], atol=1e-6, rtol=0)
+
+
+# The task.
+
+
+def test_memory_decides_whether_the_lamp_is_known():
+    found = results("elman", "by_step")
+    last = {model: [run[-1] for run in runs] for model, runs in found.items()}
+    assert last["recurrence"] == [1.0] * 5
+    for model in ("window", "no recurrence"):
+        assert all(0.45 < share < 0.55 for share in last[model])
+    # A window that reaches back to the beginning knows, and guesses from the next step on.
+    fifth = task.TESTED.index(task.WINDOW + 1)
+    assert all(min(run[:2]) > 0.95 and max(run[fifth:]) < 0.6 for run in found["window"])
+    assert f"sequences of {task.STEPS} steps" in flat(LESSON)
+
+
+def test_two_windows_are_the_same_and_the_lamps_are_not():
+    first, second = figures.PRESSES
+    assert first[-task.WINDOW :] == second[-task.WINDOW :]
+    assert first.count("1") % 2 != second.count("1") % 2
+
+
+# Training and the gradient.
+
+
+def test_the_program_learns_the_word():
+    made = figures._program()
+    assert len(made["losses"]) == 50
+    for prompt, target in (("hel", "l"), ("hell", "o")):
+        assert made["shares"][prompt][target] > 0.95
+
+
+def test_copies_add_up():
+    """The gradient of shared weights is the sum of what one copy a step contributes."""
+    layer, x = ElmanLayer(3, 4), torch.randn(6, 2, 3)
+    U = layer.cell.recurrent.weight
+    states, _ = layer(x)
+    (shared,) = torch.autograd.grad(states.square().sum(), U)
+    copies = [U.detach().clone().requires_grad_() for _ in x]
+    h, loss = layer.initial(2), 0.0
+    for x_t, copy in zip(x, copies, strict=True):
+        h = torch.tanh(layer.cell.input(x_t) + h @ copy.T)
+        loss = loss + h.square().sum()
+    torch.testing.assert_close(sum(torch.autograd.grad(loss, copies)), shared)
+
+
+def test_clipping_does_not_save_an_infinite_gradient():
+    weights = nn.Parameter(torch.ones(3))
+    weights.grad = torch.tensor([1.0, math.inf, -2.0])
+    with pytest.raises(RuntimeError, match="non-finite"):
+        nn.utils.clip_grad_norm_([weights], 1.0, error_if_nonfinite=True)
+    nn.utils.clip_grad_norm_([weights], 1.0)
+    assert weights.grad.isnan().tolist() == [False, True, False]
+    assert "infinite: then it becomes NaN" in flat(LESSON)
+
+
+def test_an_update_from_the_wall():
+    """The slope of the loss that the figure on clipping draws, and the update that it makes."""
+    u = figures.START
+    slope = 2 * (u**50 - figures.WANTED) * 50 * u**49
+    assert figures._slope() == pytest.approx(slope)
+    assert f"learning rate {figures.RATE}" in flat(LESSON)
+    assert (
+        f"u = {u - figures.RATE * slope:.0f}".replace("-", "−")
+        in figures.clipping().panels[1].svg()
+    )
+
+
+def test_most_eigenvalues_are_complex():
+    torch.manual_seed(0)
+    values = torch.linalg.eigvals(nn.RNN(4, 128).weight_hh_l0.detach())
+    assert (values.imag.abs() > 1e-6).float().mean() > 0.8
+
+
+def test_the_comparison_with_its_condition():
+    table = {row[0]: row for row in tables.models().rows}
+    text = flat(LESSON)
+    for column, after in ((3, "after 800 updates"), (6, "after 13 seconds")):
+        ours, other = (float(table[name][column]) for name in ("Elman", "transformer"))
+        assert ours < other
+        assert re.search(rf"{ours:.2f} against {other:.2f}[a-z ]*{after}", text)
 
 
 @pytest.mark.parametrize("page", [LESSON, BPTT], ids=["lesson", "bptt"])
