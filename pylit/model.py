@@ -403,18 +403,19 @@ class Draft:
     def _lines(self) -> int:
         return sum(len(section.code) for section in self.sections)
 
-    def minutes_of_parts(self) -> tuple[int, int, int]:
-        """Reading time of the notes before the first code, of the code with its notes, and of the
-        notes after it; 0 where there is nothing.
-        """
+    def parts(self) -> tuple[Sequence[DraftSection], ...]:
+        """Its sections: up to its first code, with code, and after the last of it."""
         coded = [number for number, section in enumerate(self.sections) if section.code]
-        first, end = (coded[0] + 1, coded[-1] + 1) if coded else (len(self.sections),) * 2
-        parts = self.sections[:first], self.sections[first:end], self.sections[end:]
-        notes = [[note for section in part for note in section.notes] for part in parts]
-        lines = 0, self._lines, 0
-        found = [_minutes(*part) for part in zip(notes, lines, strict=True)]
-        opening, code, rest = (max(round(part), 1) if part else 0 for part in found)
-        return opening, code, rest
+        first, end = (coded[0], coded[-1] + 1) if coded else (len(self.sections),) * 2
+        # The imports of a module stand beside its introduction.
+        first += bool(coded) and not self.sections[first].definition
+        return self.sections[:first], self.sections[first:end], self.sections[end:]
+
+    def minutes_of_parts(self) -> list[int]:
+        """Reading time of each of its `parts`; 0 where there is nothing."""
+        notes = [[note for section in part for note in section.notes] for part in self.parts()]
+        found = [_minutes(*part) for part in zip(notes, (0, self._lines, 0), strict=True)]
+        return [max(round(part), 1) if part else 0 for part in found]
 
     def figures(self) -> tuple[FigureUse, ...]:
         """The figures of its notes."""

@@ -67,9 +67,10 @@ const COMMON = {
   mathds: ["\\mathbb{#1}", 1],
 };
 
-// The classes that mark symbols, `\class{y1}{Q}`. No other can be given: a class might name one of
-// MathJax's fonts, or a style of the page.
-const MARK = /^y\d+$/;
+// The classes that mark symbols, `\class{y1}{Q}`, some with the tone of their role, `\class{y1 t3}{Q}`. No
+// other can be given: a class might name one of MathJax's fonts, or a style of the page.
+const MARK = /^y\d+( t[0-6])?$/;
+const CLASS = /^(y\d+|t[0-6])$/;
 
 // Where \newcommand and its kin put what they define.
 const DEFINITIONS = ["new-Command", "new-Delimiter", "new-Environment"];
@@ -94,7 +95,7 @@ export function typesetter() {
     OutputJax: output,
     safeOptions: {
       allow: { URLs: "none", classes: "safe", cssIDs: "none", styles: "safe" },
-      classPattern: MARK,
+      classPattern: CLASS,
     },
   });
   mathjax.handlers.unregister(handler);

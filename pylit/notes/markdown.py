@@ -43,6 +43,7 @@ from pylit.notes.dialects import dialect_of, dialect_plugin
 from pylit.notes.glossary import Terms
 from pylit.notes.syntax import anchor, citation, doctest, located, math_block, math_inline
 from pylit.notes.tex import tex_to_text
+from pylit.notes.tones import NO_TONES, Tones
 from pylit.source.highlight import highlight_block
 
 #: The heading of exercises, and how a question begins.
@@ -106,6 +107,8 @@ class NoteContext:
     cite: Cite = no_bibliography
     #: Terms of the glossary that the page may still link to.
     terms: Terms | None = None
+    #: The colours of words.
+    tones: Tones = NO_TONES
     #: Line and text of inline code -> the classes that mark it.
     classes: Mapping[tuple[int, str], str] = field(default_factory=dict)
     #: The dialect of docstrings that the settings name (`pylit.notes.dialects`).
@@ -285,11 +288,12 @@ class _NoteRenderer:
             hint = f"add a line `[^{match[1]}]: …` to this note"
             place = self._place(token)
             self._fault("anchor-broken", f"no footnote `{match[1]}`", hint, place)
-        if terms is None or self._in_heading or self._in_links or self._in_raw:
+        if self._in_heading or self._in_links or self._in_raw:
             return escapeHtml(token.content)
+        coloured = self._context.tones.coloured
         return "".join(
-            _link(text, href, "x g") if href else escapeHtml(text)
-            for text, href in terms.pieces(token.content)
+            _link(text, href, "x g") if href else coloured(escapeHtml(text))
+            for text, href in (terms.pieces(token.content) if terms else ((token.content, ""),))
         )
 
     def _code_inline(self, token: Token) -> str:

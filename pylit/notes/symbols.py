@@ -23,6 +23,7 @@ from markdown_it import MarkdownIt
 
 from pylit.diagnostics import Diagnostic, Report
 from pylit.model import Module, Note, NoteHtml
+from pylit.notes.tones import read_tones
 from pylit.source.names import Resolver, Variables
 from pylit.source.scopes import Position
 from pylit.words import NO_WORDS
@@ -105,6 +106,8 @@ class Symbol:
     atoms: tuple[Atom, ...]
     #: Whether it is written like its variable: ``d_k`` for `d_k`. Then its scripts are a name.
     literal: bool = False
+    #: The class of its role.
+    tone: str = ""
 
     def fits(self, atoms: Sequence[Atom]) -> tuple[int, int, int] | None:
         """How well it fits what a formula has, from the first of some atoms on: how many atoms,
@@ -140,7 +143,7 @@ def read_symbol(tex: str, name: str, variables: Iterable[str] = ()) -> Symbol | 
     return Symbol(name, atoms, literal)
 
 
-def marked(tex: str, symbols: Sequence[Symbol]) -> str:
+def marked(tex: str, symbols: Sequence[Symbol], toned: bool = False) -> str:
     """A formula with the classes of the symbols in it; empty if there are none."""
     marks: list[tuple[int, int, str]] = []
     atoms, index = _atoms(tex), 0
@@ -150,7 +153,10 @@ def marked(tex: str, symbols: Sequence[Symbol]) -> str:
         index += len(found) or 1
         # A mark would take the space after an operator, `\log x`.
         names = (atom for atom in found if not _OPERATOR.fullmatch(atom.core[0]))
-        marks += [(atom.start, atom.stop, symbol.name) for atom in names if symbol]
+        classes = (
+            f"{symbol.name} {symbol.tone}".strip() if symbol and toned else symbol and symbol.name
+        )
+        marks += [(atom.start, atom.stop, classes) for atom in names if classes]
     for start, stop, name in sorted(marks, reverse=True):
         tex = rf"{tex[:start]}\class{{{name}}}{{{tex[start:stop]}}}{tex[stop:]}"
     return tex if marks else ""
@@ -237,11 +243,11 @@ class PageSymbols:
     #: Line and text of a name in the table -> classes.
     names: Mapping[tuple[int, str], str] = field(default_factory=dict)
 
-    def mark(self, note: NoteHtml) -> NoteHtml:
-        """A note whose formulas have their symbols marked."""
+    def mark(self, note: NoteHtml, toned: bool = False) -> NoteHtml:
+        """A note whose formulas have their symbols marked, and coloured if it is `toned`."""
         if not self.symbols or not note.formulas:
             return note
-        found = (replace(f, marked=marked(f.tex, self.symbols)) for f in note.formulas)
+        found = (replace(f, marked=marked(f.tex, self.symbols, toned)) for f in note.formulas)
         return replace(note, formulas=tuple(found))
 
 
@@ -263,7 +269,7 @@ def page_symbols(
             place = file.display, name.line, name.column
             report.add(Diagnostic(*place, code, message, hint, line))
 
-    variables = Variables(resolver)
+    variables, roles = Variables(resolver), read_tones(module.front_matter.get("tones", ""))
     symbols: dict[tuple[Atom, ...], Symbol] = {}
     # A name without an owner belongs to all places that no other row names.
     owned: dict[Position, set[str]] = defaultdict(set)
@@ -286,6 +292,8 @@ def page_symbols(
             symbol = read_symbol(tex, f"y{len(symbols) + 1}", last)
             if not known or symbol is None:
                 continue
+            tones = {tone for name, _ in known if (tone := roles.of(name.path[-1])) is not None}
+            symbol = replace(symbol, tone=f"t{tones.pop()}" if len(tones) == 1 else "")
             # One that an earlier row had keeps its class.
             symbol = symbols.setdefault(symbol.atoms, symbol)
             for name, variable in known:

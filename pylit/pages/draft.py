@@ -35,6 +35,7 @@ from pylit.notes.citations import find_work
 from pylit.notes.glossary import GLOSSARY, SIGN, Terms
 from pylit.notes.markdown import NoteContext, render_note
 from pylit.notes.symbols import page_symbols
+from pylit.notes.tones import NO_TONES, read_tones
 from pylit.source.cpp import cpp_links
 from pylit.source.highlight import highlight, quiet_spans
 from pylit.source.names import Index, Lookup, Resolver
@@ -162,6 +163,8 @@ class _Page:
         self.anchors = Anchors(names | TEMPLATE_IDS)
         self.heading: NoteHtml | None = None
         self.begun = False
+        #: The colours of roles, until the first code.
+        self.tones = read_tones(parsed.module.front_matter.get("tones", ""))
 
     def module(self) -> Draft:
         """Notes beside highlighted code."""
@@ -172,8 +175,10 @@ class _Page:
         lines = highlight(self.source.text, links, self._href, self.symbols.code, language, quiet)
         sections = []
         for section in self.parsed.module.sections:
-            notes = tuple(self._note(note, section.definition) for note in section.notes)
             span = section.code
+            self.tones = NO_TONES if section.definition else self.tones
+            notes = tuple(self._note(note, section.definition) for note in section.notes)
+            self.tones = NO_TONES if span else self.tones
             numbers = range(span.first, span.last + 1) if span else range(0)
             code = tuple(CodeLine(number, lines[number - 1]) for number in numbers)
             sections.append(DraftSection(section.definition, notes, code))
@@ -285,6 +290,7 @@ class _Page:
             # The faults of an original are told of its own page.
             report=Report() if note.language else self.report,
             terms=None if anchors else self.terms,
+            tones=NO_TONES if anchors else self.tones,
             classes=self.symbols.names,
             docstrings=self.source.docstrings,
             cite=lambda key: find_work(key, self.lookup, partial(relative, self.parsed.url)),
@@ -292,7 +298,7 @@ class _Page:
             words=self.words if not note.language else {},
             moved=self._moved,
         )
-        return self.symbols.mark(render_note(note.text, context))
+        return self.symbols.mark(render_note(note.text, context), bool(context.tones))
 
     def _moved(self, address: str) -> str:
         """An address that is written for the original page, as this page writes it."""

@@ -63,7 +63,7 @@ class Border:
     """Where the first reading of a module ends: its rows, and the minutes of three parts."""
 
     row: int
-    minutes: tuple[int, int, int]
+    minutes: Sequence[int]
     #: Entries of the outline above it.
     entries: int
     #: The first anchor of what comes after the code, and that of its exercises.
@@ -125,12 +125,11 @@ def _border(draft: Draft, laid_out: Sequence[Row]) -> Border | None:
     """The border of an own module that begins with a long reading; any other has none."""
     row = next((number for number, row in enumerate(laid_out) if row.blocks), 0)
     minutes = draft.minutes_of_parts()
-    if draft.prose or not draft.own or not row or laid_out[row].note or minutes[0] < LONG_READING:
+    if draft.prose or not draft.own or not row or minutes[0] < LONG_READING:
         return None
-    coded = [number for number, section in enumerate(draft.sections) if section.code]
     heads = [
         [head for section in part for note in section.notes for head in note.headings]
-        for part in (draft.sections[: coded[0] + 1], draft.sections[coded[-1] + 1 :])
+        for part in draft.parts()[::2]
     ]
     slugs = [head.slug for head in heads[1]]
     entries, exercises = sum(head.level <= 3 for head in heads[0]), slugify(EXERCISES)

@@ -12,6 +12,7 @@ from pylit.languages.language import Language, read_languages, with_replays
 from pylit.model import Draft, GeneratedPage, Module, ParsedPage, SourceFile
 from pylit.notes.citations import Work, read_bibliography
 from pylit.notes.glossary import GLOSSARY, Term, read_glossary
+from pylit.notes.tones import read_tones
 from pylit.site.edition import Edition
 from pylit.site.notebooks import FOLDER, read_notebooks
 from pylit.site.options import Options
@@ -44,7 +45,7 @@ def read_config(options: Options, report: Report) -> SiteConfig | None:
 
 
 #: The keys of the front matter.
-FRONT_MATTER = ("title", "summary", "paper", "notebook", "compare")
+FRONT_MATTER = ("title", "summary", "paper", "notebook", "compare", "tones")
 
 
 def front_matter_faults(draft: Draft, lines: Sequence[str], root: Path, report: Report) -> None:
@@ -59,6 +60,9 @@ def front_matter_faults(draft: Draft, lines: Sequence[str], root: Path, report: 
         elif key == "notebook" and not (root / value).is_file():
             message = f"`notebook` is `{value}`, and there is no such file"
             hint = "write its path from the root of the repository"
+        elif key == "tones" and not read_tones(value):
+            message = f"`tones` is `{value}`"
+            hint = "write words with tones from 0 to 6, on one line: {query: 3, key: 1}"
         else:
             continue
         line = next((n for n, text in enumerate(lines, 1) if text.strip().startswith(key)), 0)

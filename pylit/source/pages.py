@@ -47,7 +47,9 @@ def split_front_matter(
     try:
         # `BaseLoader` keeps what looks like a number or a date as text.
         found = yaml.load("\n".join(lines[opening + 1 : max(closing, 0)]), yaml.BaseLoader) or {}
-        values = {key: value.strip() for key, value in found.items() if isinstance(value, str)}
+        # A mapping on one line, `{query: 3, key: 1}`, is text as well.
+        flat = {key: _flat(value) for key, value in found.items()}
+        values = {key: value.strip() for key, value in flat.items() if isinstance(value, str)}
         if closing < 0:
             fault = opening, "front matter is never closed", "end it with a line `---`"
         elif other := next(iter(found.keys() - values.keys()), ""):
@@ -63,6 +65,13 @@ def split_front_matter(
         place, shown = (path, first + index, column + 1), " " * column + lines[index]
         report.fault(own, place, "front-matter", message, hint, shown)
     return values, "\n".join(lines[closing + 1 :]), closing + 1
+
+
+def _flat(value: object) -> object:
+    """A mapping of texts as one text; anything else as it is."""
+    if isinstance(value, dict) and all(isinstance(each, str) for each in value.values()):
+        return ", ".join(f"{key}: {each}" for key, each in value.items())
+    return value
 
 
 def read_pages(folder: Path, display: str, report: Report) -> list[Module]:

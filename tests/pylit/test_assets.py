@@ -127,7 +127,7 @@ def test_every_colour_of_text_stands_out_from_its_ground(theme: int):
 
 #: The colours of tones, in their order, and the strongest ground that `grid` gives a cell with
 #: words of a colour: those in the background are muted.
-TONES = re.findall(r"\.p-t\d\{color:var\(--(\w+)\)\}", style_sheet(THEME.glob("css/58-*.css")))
+TONES = re.findall(r"\.t\d\{color:var\(--(\w+)\)\}", style_sheet(THEME.glob("css/58-*.css")))
 ON_CELLS = {"text": 0.4, "muted": 0.2}
 
 
