@@ -2,8 +2,8 @@ r"""Syntax of notes beyond Markdown: rules for the parser, each of which makes o
 
 Mathematics is ``$x$``, ``\(x\)``, ``$$x$$`` and bare ``\begin{align} … \end{align}``. Its rules run
 before those of Markdown, so that nothing inside a formula is taken for emphasis or an escape.
-Dollar signs are read as pandoc reads them, with care for shells: ``$5``, ``$HOME/$PATH`` and
-``a $ b`` stay text.
+Dollar signs are read as pandoc reads them, with care for shells: ``$5``, ``$HOME/$PATH``,
+``${dir}/$name`` and ``a $ b`` stay text.
 
 Citations have pandoc's syntax too, ``[@vaswani2017attention, §3.2.1]``: several works share
 brackets, ``[@a; @b, §2]``, and a minus before a key leaves out the authors, for a sentence that has
@@ -38,9 +38,17 @@ _DOLLARS = re.compile(
     r"""(?<![^\W_])\$(?![\s$])
     (?!\{?[A-Z_][A-Z0-9_]+\}?[^\s\\{}^=$]*\$[A-Z_{])  # $HOME/$PATH
     ((?:\\.|[^\\$`])+)
-    (?<!\s)\$(?![\d$])""",
+    (?<!\s)\$(?![\d${])""",
     re.DOTALL | re.VERBOSE,
 )
+#: Between dollars this is no formula: an amount of money and words; what separates two variables of
+#: a shell or a template, ``$prefix/$name``, before a letter; and a whole variable, before another.
+_MONEY = re.compile(r"\d[\d.,]*[kKMB]?[^\\^_={}]*?\s[a-z]{2,}\b[^\\^_={}]*\Z")
+_BETWEEN = re.compile(r".*[/.,:;'\"@=&|<>(\[-]\Z", re.DOTALL)
+_VARIABLE = re.compile(r"[A-Za-z_]\w{2,}\Z")
+_SUFFIX = re.compile(r"(?:s|th|st|nd|rd|x|[dD])\b")
+#: ``$$`` is a variable too, with words up to the next.
+_PLAIN = re.compile(r"\s*[A-Za-z]{2,}(?:[\s,.]+[A-Za-z]{2,})+\s*\Z")
 _BLANK_LINE = re.compile(r"\n[ \t]*\n")
 _ANCHOR = re.compile(r"""<a\s+(?:id|name)=(["'])([^"'\s<>]+)\1\s*>\s*</a>""")
 _PROMPT = re.compile(r">>>(?:\s|$)")
@@ -123,10 +131,12 @@ def _formula_span(text: str, pos: int, limit: int) -> _Span | None:
         # Blank lines end it, except those of an environment.
         blank = _BLANK_LINE.search(tex)
         ends = blank is not None and "\\begin{" not in tex[: blank.start()]
-        found = stop >= 0 and tex.strip() and not ends
+        plain = opening == "$$" and _PLAIN.match(tex)
+        found = stop >= 0 and tex.strip() and not ends and not plain
         return (pos + 2, stop, stop + 2, opening == "$$") if found else None
     if dollars := _DOLLARS.match(text, pos, limit):
-        return *dollars.span(1), dollars.end(), False
+        is_text = _is_text(dollars[1], text[dollars.end() : dollars.end() + 4])
+        return None if is_text else (*dollars.span(1), dollars.end(), False)
     if begin := _BEGIN.match(text, pos, limit):
         depth = 0
         marks = re.compile(rf"\\(begin|end)\{{{re.escape(begin[1])}\}}")
@@ -135,6 +145,15 @@ def _formula_span(text: str, pos: int, limit: int) -> _Span | None:
             if depth == 0:
                 return pos, mark.end(), mark.end(), True
     return None
+
+
+def _is_text(content: str, after: str) -> bool:
+    """Whether dollars around `content` and before `after` are those of prices or variables."""
+    if _MONEY.match(content) or (content[0] == after[:1] == "("):
+        return True
+    before_name = after[:1].isalpha() or after[:1] == "_"
+    found = _BETWEEN.match(content) or _VARIABLE.match(content)
+    return bool(before_name and found and not _SUFFIX.match(after))
 
 
 def _set_formula(token: Token, text: str, span: _Span) -> None:

@@ -12,12 +12,13 @@ import re
 import tokenize
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from pylit.diagnostics import Report
 from pylit.model import Definition, Module, Note, Section, SourceFile, Span
 from pylit.source.pages import split_front_matter
-from pylit.source.scopes import Definer, Scopes, cut, decorators, read_scopes
+from pylit.source.scopes import Definer, Scopes, cut, decorators, name_of, read_scopes
 
 # Directives to tools, which stay in the code.
 _PRAGMA = re.compile(
@@ -36,9 +37,37 @@ _OPENING_RULE = re.compile(r"\s*([=*~+_/-])\1{3,}\s*$")
 # One string literal; what follows a backslash never ends it, in raw strings either.
 # Possessive (`++`), because backtracking in a long docstring would take long.
 _LITERAL = re.compile(
-    r"""[rRuU]?(?P<quote>\"{3}|'{3}|["'])(?P<text>(?:[^\\"']++|\\.|(?!(?P=quote)).)*+)(?P=quote)""",
+    r"""(?P<prefix>[rRuU]?)(?P<quote>\"{3}|'{3}|["'])(?P<text>(?:[^\\"']++|\\.|(?!(?P=quote)).)*+)(?P=quote)""",
     re.DOTALL,
 )
+
+
+#: Escapes of a string that is not raw; those of control characters stay as they are written.
+_ESCAPE = re.compile(
+    r"\\(?:\n|[\\'\"]|[0-7]{1,3}|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|N\{[^}]*\})"
+)
+_BEGIN = re.compile(r"(?<!\\)\\begin\{")
+_PARAGRAPH = re.compile(r".+?(?=\n[ \t]*\n|\Z)", re.DOTALL)
+
+
+def _evaluated(text: str) -> str:
+    """The text of an ordinary string as `help` shows it.
+
+    Where a backslash joins two lines, their paragraph has an empty line more at its end, so that
+    the lines below keep their numbers.
+    """
+
+    def shown(escape: re.Match[str]) -> str:
+        if escape[0] == "\\\n":
+            return "\0"  # which no source has
+        char: str = ast.literal_eval(f'"{escape[0]}"')
+        return char if char.isprintable() else escape[0]
+
+    def joined(paragraph: re.Match[str]) -> str:
+        return paragraph[0].replace("\0", "") + "\n" * paragraph[0].count("\0")
+
+    text = _ESCAPE.sub(shown, text)
+    return _PARAGRAPH.sub(joined, text) if "\0" in text else text
 
 
 class Comment(NamedTuple):
@@ -93,14 +122,13 @@ def _comment_note(block: Sequence[Comment]) -> Note:
 
 
 def docstring_note(
-    node: ast.Module | Definer, lines: Sequence[str], comments: Mapping[int, Comment]
+    statement: ast.stmt | None, lines: Sequence[str], comments: Mapping[int, Comment]
 ) -> Note | None:
-    """The docstring of `node` as a note, if it is alone on its lines.
+    """A statement as a note, if it is a docstring alone on its lines.
 
     A docstring on the header's line, one before other code, one of several literals, and one
     without text stay in the code. A directive (``# noqa``) may follow a docstring.
     """
-    statement = node.body[0] if node.body else None
     literal = statement.value if isinstance(statement, ast.Expr) else None
     if not isinstance(literal, ast.Constant) or not isinstance(literal.value, str):
         return None
@@ -109,18 +137,21 @@ def docstring_note(
     behind = cut(lines[last - 1], literal.end_col_offset or 0, None)
     source = "\n".join(lines[first - 1 : last])[len(before) :].removesuffix(behind)
     written = _LITERAL.fullmatch(source)
-    if written is None:
+    if statement is None or written is None:
         return None
-    opening, *more = written["text"].split("\n")
     # A backslash after the opening quotes only continues the line.
-    opening = "" if opening.strip() == "\\" else opening
+    text = re.sub(r"\A[ \t]*\\(?=\n)", "", written["text"])
+    # Who writes `\begin` with one backslash has forgotten the `r`.
+    if "\\" in text and written["prefix"].lower() != "r" and not _BEGIN.search(text):
+        text = _evaluated(text)
+    opening, *more = text.split("\n")
     column = margin = _margin(more)
     if not any(line.strip() for line in more):
         column = len(before) + written.start("text") + len(opening) - len(opening.lstrip())
     texts = [opening.lstrip(), *(line[margin:] for line in more)]
     note = trimmed_note("docstring", Span(first, last), texts, first, column)
     # Parentheses around a literal begin before it does.
-    begins = node.body[0].lineno == first and not before.strip()
+    begins = statement.lineno == first and not before.strip()
     ends = not behind.strip() or (last in comments and is_pragma(comments[last]))
     alone = begins and ends and note.text
     return replace(note, behind=behind.strip()) if alone else None
@@ -206,7 +237,7 @@ def parse_module(source: SourceFile, report: Report) -> Module:
         return _unparsed(source, scopes.fault, report)
     comments = {comment.line: comment for comment in _comments(source.text, lines)}
     values: Mapping[str, str] = {}
-    docstring = docstring_note(scopes.tree, lines, comments)
+    docstring = docstring_note(next(iter(scopes.tree.body), None), lines, comments)
     if docstring:
         start = source.display, docstring.first_line, docstring.column
         values, rest, taken = split_front_matter(docstring.text, report, start, own=source.strict)
@@ -224,7 +255,7 @@ def parse_module(source: SourceFile, report: Report) -> Module:
     #: comments may annotate single arguments.
     whole_lines: set[int] = set()
     for definer, known in _definers(scopes).items():
-        docstring = docstring_note(definer, lines, comments)
+        docstring = docstring_note(definer.body[0], lines, comments)
         notes += [docstring] if docstring else []
         signature, last = _header(definer, lines, comments)
         line = first_line(definer)
@@ -237,6 +268,19 @@ def parse_module(source: SourceFile, report: Report) -> Module:
             kind: Literal["class", "method", "function"] = "method" if "." in known else "function"
             kind = "class" if isinstance(definer, ast.ClassDef) else kind
             found[known] = Definition(kind, name, known, definer.lineno, signature)
+    # Constants with a section of their own: those with a docstring, and aliases of types.
+    constants = {scopes.constants[n]: n for n, d in found.items() if d.kind == "constant"}
+    openings |= {
+        node.lineno: (known, 0)
+        for node, known in constants.items()
+        if type(node).__name__ == "TypeAlias"
+    }
+    for attribute, statement in _attribute_docstrings(scopes.tree):
+        if docstring := docstring_note(statement, lines, comments):
+            notes.append(docstring)
+            known = constants.get(attribute, "")
+            openings.setdefault(attribute.lineno, (known, docstring.span.first))
+    notes.sort(key=lambda note: note.span.first)
     module = Definition("module", name, "", 1, "")
     definitions = sorted(found.values(), key=lambda definition: definition.line)
     blocks = comment_notes(comments.values(), whole_lines)
@@ -245,12 +289,60 @@ def parse_module(source: SourceFile, report: Report) -> Module:
     return Module(source, values, (module, *definitions), sections, exported=exported)
 
 
+def _attribute_docstrings(tree: ast.Module) -> Iterator[tuple[ast.stmt, ast.stmt]]:
+    """Assignments in a module, a class or a constructor, each with what may be its docstring: the
+    string below it (PEP 257).
+    """
+    bodies = [tree.body]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) or getattr(node, "name", "") == "__init__":
+            bodies.append(getattr(node, "body", []))
+    for above, below in (pair for body in bodies for pair in pairwise(body)):
+        if isinstance(above, ast.Assign | ast.AnnAssign) and isinstance(below, ast.Expr):
+            yield above, below
+
+
 def _exported(scopes: Scopes) -> frozenset[str]:
-    """The names in ``__all__``; none if it is not written as one list."""
-    once = len(scopes.module.bindings.get("__all__", ())) == 1
-    names = getattr(getattr(scopes.constants.get("__all__"), "value", None), "elts", ())
-    texts = (each.value for each in names if once and isinstance(each, ast.Constant))
-    return frozenset(filter(str.isidentifier, map(str, texts)))
+    """The names in ``__all__``; none if it cannot be known without running the module.
+
+    What is taken from the ``__all__`` of another module is defined there.
+    """
+    lists: dict[str, list[str]] = {}
+
+    def texts(node: ast.expr) -> list[str]:
+        if isinstance(node, ast.Constant):
+            return [str(node.value)]
+        if isinstance(node, ast.List | ast.Tuple | ast.Set):
+            return [text for each in node.elts for text in texts(each)]
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            return texts(node.left) + texts(node.right)
+        if isinstance(node, ast.Call) and name_of(node.func) in ("list", "tuple", "sorted", "set"):
+            return [text for each in node.args for text in texts(each)]
+        if isinstance(node, ast.Starred):
+            return texts(node.value)
+        return [] if name_of(node) == "__all__" != getattr(node, "id", "") else lists[name_of(node)]
+
+    def changes(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.expr, bool]]:
+        """The names that statements assign or extend, with what, and whether that is added."""
+        for node in body:
+            call = node.value if isinstance(node, ast.Expr) else None
+            if isinstance(node, ast.Assign | ast.AnnAssign) and node.value:
+                for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                    yield name_of(target), node.value, False
+            elif isinstance(node, ast.AugAssign):
+                yield name_of(node.target), node.value, True
+            elif isinstance(call, ast.Call) and name_of(call.func) in ("extend", "append"):
+                for value in call.args:
+                    yield name_of(getattr(call.func, "value", call)), value, True
+            elif isinstance(node, ast.If | ast.Try):
+                yield from changes([*node.body, *node.orelse])
+
+    for name, value, adds in changes(scopes.tree.body) if "__all__" in scopes.constants else ():
+        try:
+            lists[name] = (lists[name] if adds else []) + texts(value)
+        except KeyError:
+            lists.pop(name, None)
+    return frozenset(filter(str.isidentifier, lists.get("__all__", ())))
 
 
 def _definers(scopes: Scopes) -> dict[Definer, str]:

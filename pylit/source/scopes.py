@@ -180,28 +180,49 @@ class Scopes:
 
     def _ClassDef(self, node: ast.ClassDef, scope: Scope, _: Binding) -> None:
         dotted = self._define(node, scope)
-        body = Scope("class", dotted, scope, dotted, public=scope.public, bases=node.bases)
+        inner = self._generic(node, scope)
+        body = Scope("class", dotted, inner, dotted, public=scope.public, bases=node.bases)
         self.classes[dotted] = body
         self._push(node.body, body)
-        self._push([*node.decorator_list, *node.bases, *node.keywords], scope)
+        self._push([*node.bases, *node.keywords], inner)
+        self._push(node.decorator_list, scope)
 
     def _FunctionDef(self, node: FunctionNode, scope: Scope, _: Binding) -> None:
         dotted = self._define(node, scope)
         decorated = decorators(node)
         returned = receiver = UNKNOWN
+        inner = self._generic(node, scope)
         if node.returns and isinstance(node, ast.FunctionDef) and decorated <= _TRANSPARENT:
-            returned = Binding("annotation", node=node.returns, scope=scope)
+            returned = Binding("annotation", node=node.returns, scope=inner)
         self.returns[dotted].append(returned)
         if scope.kind == "class" and "staticmethod" not in decorated:
             of_class = "classmethod" in decorated or node.name == "__new__"
             value = Value(scope.dotted) if of_class else Value(of=scope.dotted)
             receiver = Binding("receiver", value)
-        body = Scope("function", dotted, scope, scope.owner)
+        body = Scope("function", dotted, inner, scope.owner)
         self._parameters(node.args, body, receiver)
         self._push(node.body, body)
-        self._push([*node.decorator_list, *filter(None, [node.returns]), node.args], scope)
+        self._push([*filter(None, [node.returns]), node.args], inner)
+        self._push(node.decorator_list, scope)
 
     _AsyncFunctionDef = _FunctionDef
+
+    def _TypeAlias(self, node: ast.AST, scope: Scope, _: Binding) -> None:
+        # A statement of Python 3.12, ``type Pair[T] = tuple[T, T]``.
+        name: ast.Name = getattr(node, "name")  # noqa: B009
+        if scope is self.module and isinstance(node, ast.stmt):
+            self.constants.setdefault(name.id, node)
+        self._push([getattr(node, "value")], self._generic(node, scope))  # noqa: B009
+        self._push([name], scope)
+
+    def _generic(self, node: ast.AST, scope: Scope) -> Scope:
+        """The scope of the type parameters of a definition, which hide outer names."""
+        found = getattr(node, "type_params", ())
+        inner = Scope("function", scope.dotted, scope, scope.owner) if found else scope
+        for parameter in found:
+            # They are objects with a name, and maybe a bound and a default.
+            self._other(parameter, inner, UNKNOWN)
+        return inner
 
     def _Lambda(self, node: ast.Lambda, scope: Scope, _: Binding) -> None:
         body = Scope("function", f"{scope.dotted}.<lambda>", scope, scope.owner)

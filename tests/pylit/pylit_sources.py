@@ -60,7 +60,9 @@ def check_whole(module: Module) -> None:
                 line, text = lines[number], texts.get(number, "")
                 if note.behind and number == note.span.last:
                     line = line.rstrip().removesuffix(note.behind)
-                if not text and BANNER.fullmatch(line):
+                # Where there is a backslash, it may be an escape.
+                escaped = any("\\" in lines[n] for n in range(note.span.first, number + 1))
+                if escaped or (not text and BANNER.fullmatch(line)):
                     continue
                 if not (module.front_matter and number < note.first_line):
                     # What is not shown of a line is quotes and hashes.

@@ -61,3 +61,50 @@ TO_READERS += ["#!/bin/sh is for line 1", "# coding: only on lines 1 and 2", "# 
 def test_words_to_tools_stay_in_the_code(text: str) -> None:
     assert is_pragma(Comment(7, 0, text, True)) == (text in TO_TOOLS)
     assert len(notes(f"x = 1\n\n\n{text}\ny = 2")) == (text in TO_READERS)
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        (r"$\\alpha$", r"$\alpha$"),
+        (r"a \d and \s", r"a \d and \s"),
+        (r"\text \nu \x1b \0 \r", r"\text \nu \x1b \0 \r"),
+        (r"\u03b1 \x41 \N{EM DASH} \'", "α A — '"),
+        (r"\\n and \\\\", r"\n and \\"),
+        ("one \\\n    two\n    three\n\n    four", "one     two\nthree\n\n\nfour"),
+        ("{a, \\\nb}\n        it", "{a, b}\n    it"),
+    ],
+)
+def test_an_ordinary_docstring_is_shown_as_help_shows_it(written: str, shown: str) -> None:
+    (note,) = notes(f'def f():\n    """\n    {written}\n    """\n')
+    assert note.text == shown
+    (raw,) = notes(f'def f():\n    r"""\n    {written}\n    """\n')
+    assert ("\\" in raw.text) == ("\\" in written)
+
+
+def test_lines_below_a_joined_one_keep_their_numbers() -> None:
+    (note,) = notes('"""One \\\ntwo.\n\nThree \\\nfour \\\nfive.\n\nSix."""\n')
+    lines = note.text.split("\n")
+    assert [lines[0], lines[3], lines[7]] == ["One two.", "Three four five.", "Six."]
+    assert note.first_line + 7 == 8
+
+
+def test_a_string_below_an_assignment_is_its_note() -> None:
+    module = parse(
+        'A = 1\nB: int = 2\n"""Of B."""\n\n\nclass C:\n    """Of C."""\n\n'
+        '    d: int\n    """Of d."""\n    e = 5\n\n'
+        '    def __init__(self):\n        self.f = 6\n        """Of f."""\n        "g"\n'
+    )
+    found = {
+        note.text: (section.code and section.code.first, section.definition)
+        for section in module.sections
+        for note in section.notes
+    }
+    assert found["Of B."] == (2, "B") and found["Of C."] == (6, "C")
+    assert found["Of d."][0] == 9 and found["Of f."][0] == 14
+    assert "g" not in found
+
+
+def test_a_string_that_is_no_statement_of_its_own_stays_code() -> None:
+    module = parse('x = 1; """no"""\ny = 2\n"""no""" + ""\nz = 3\nf("no")\n')
+    assert not [note for section in module.sections for note in section.notes]

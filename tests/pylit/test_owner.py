@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from pylit_sources import parse
 from site_tools import build, cache, faults, make_site, succeed
 
 from pylit.cli import main
@@ -301,6 +302,28 @@ def test_what_all_leaves_out_is_not_imported(tmp_path: Path) -> None:
     assert "<code>from pkg.two import Shown</code>" in page
     assert '<a href="#Shown">' in page
     assert '<a href="#Other">' not in page, "the outline is of what is for users"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        '__all__ = ["A"]\n__all__ += ["B"]',
+        '__all__ = ["A"]\n__all__.extend(("B",))',
+        '__all__ = ["A"]\nif True:\n    __all__.append("B")',
+        '_core = ["A"]\n__all__ = [*_core, "B"]',
+        '_core = ("B",)\n__all__: list[str] = list(_core) + ["A"]',
+        'import os\n__all__ = ["A", "B"] + os.__all__\n__all__ += os.path.__all__',
+        'names = ["C"]\n__all__ = names = ["B", "A"]',
+    ],
+)
+def test_all_may_be_put_together(written: str) -> None:
+    module = parse(f"{written}\n\nclass A: ...\nclass B: ...\nclass C: ...\n")
+    assert [name for name in "ABC" if module.is_public(name)] == ["A", "B"]
+
+
+def test_what_only_a_run_would_know_of_all_hides_nothing() -> None:
+    module = parse('__all__ = ["A"]\n__all__ += f()\n\nclass A: ...\nclass B: ...\n')
+    assert module.is_public("A") and module.is_public("B")
 
 
 def test_the_opening_of_a_readme_is_shown_once(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Names followed to where they are defined: through imports, scopes and values; in notes."""
 
+import sys
 import time
 
 import pytest
@@ -167,6 +168,28 @@ def test_time_is_linear_in_the_bindings_of_a_name():
 )
 def test_a_local_name_hides_the_global_one(body):
     assert not [link for link in links(f"def make(): ...\n{body}") if "make ->" in link]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="type parameters need Python 3.12")
+@pytest.mark.parametrize(
+    ("body", "linked"),
+    [
+        ("class A[make]:\n    def f(self, x: make) -> make: make", 0),
+        ("class A[make](list[make]): ...", 0),
+        ("def f[make](x: make) -> make: make", 0),
+        ("def f[*make](*x: *make): ...", 0),
+        ("def f[**make](*x: make.args): ...", 0),
+        ("type A[make] = list[make]", 0),
+        ("type make = int\nmake", 0),
+        ("type A = list[make]", 1),
+        ("@make\nclass A[make]: ...", 1),
+        ("def f[a: make](x: a): ...", 1),
+        ("class A[make]: ...\nmake", 1),
+    ],
+)
+def test_type_parameters_hide_outer_names(body: str, linked: int) -> None:
+    found = [link for link in links(f"def make(): ...\n{body}") if "make -> m.make" in link]
+    assert len(found) == linked
 
 
 @pytest.mark.parametrize(
