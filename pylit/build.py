@@ -3,7 +3,7 @@
 import gc
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -11,21 +11,19 @@ from jinja2 import TemplateError
 
 from pylit.cache import Cache, CacheError, digest, folder_lock
 from pylit.config import SiteConfig
-from pylit.diagnostics import Diagnostic, Report, Severity, counted
+from pylit.diagnostics import Diagnostic
 from pylit.languages.language import Language
-from pylit.model import Target
+from pylit.model import ParsedPage, Target
 from pylit.node.process import NodeError
 from pylit.notes.tex import MathRenderer
 from pylit.outputs.folder import Output, output_state
-from pylit.outputs.links import audit
-from pylit.runs.figures import FigureHtml, FigureRuns
-from pylit.runs.shapes.lines import ModuleShapes
-from pylit.runs.shapes.trace import ShapeRuns
+from pylit.runs.results import Results, SiteRuns, known
 from pylit.runs.tasks import Worker
+from pylit.site.edition import Edition, arrange
 from pylit.site.inputs import Site, read_config
 from pylit.site.options import Options, generator_digest, inputs
 from pylit.site.outcome import Outcome
-from pylit.site.publish import SiteFiles
+from pylit.site.publish import Publication, write
 from pylit.site.stages import draft_pages, parse_pages
 from pylit.site.translated import translate_pages
 from pylit.source.inventories import read_inventories
@@ -38,14 +36,11 @@ class Builder(ExitStack):
 
     Args:
         options: The options of all builds.
-        shown: Called when the pages are written, before all other files and the runs whose code
-            has changed; the pages then have the earlier figures, and shapes where the source is
-            unchanged. Called again with the shapes of the modules that were edited.
     """
 
-    def __init__(self, options: Options, shown: Callable[[], None] | None = None) -> None:
+    def __init__(self, options: Options) -> None:
         super().__init__()
-        self.options, self.shown = options, shown
+        self.options = options
         # Nearly all objects of a build live until its end: collect garbage rarely.
         gc.set_threshold(100_000, 20, 20)
         roots = [str(path.resolve()) for path in options.sources or (options.root,)]
@@ -57,15 +52,19 @@ class Builder(ExitStack):
         self._worker = Worker(options.jobs if options.run else 0, stays=options.serving)
         self.callback(self._worker.close)
         self.callback(self._maths.close)
-        #: The results of the last runs; of a module, with the digest of its source.
-        self._shapes: Mapping[tuple[str, str], ModuleShapes] = {}
-        self._figures: Mapping[str, FigureHtml] = {}
+        #: Those of the last whole build.
+        self._results = Results()
 
-    def build(self) -> Outcome:
-        """Build the site once. Faults are in the outcome; none is raised."""
+    def build(self, *, quick: bool = False) -> Outcome:
+        """Build the site once. Faults are in the outcome; none is raised.
+
+        A quick build is for an author who waits, and a whole one follows it: nothing runs, and the
+        pages alone are written, with the results of runs that are there. Those are of the last
+        build where a run has yet to be made: figures, and shapes of sources that have not changed.
+        """
         start, outcome = time.perf_counter(), Outcome()
         try:
-            self._build(outcome)
+            self._build(outcome, quick=quick)
         except NodeError as error:
             hint = "install Node.js 20 or newer, then run `python -m pylit.node`"
             outcome.report.add(Diagnostic("node", 0, 0, "node", str(error), hint))
@@ -77,7 +76,7 @@ class Builder(ExitStack):
         outcome.seconds = time.perf_counter() - start
         return outcome
 
-    def _build(self, outcome: Outcome) -> None:
+    def _build(self, outcome: Outcome, *, quick: bool) -> None:
         options, report, started = self.options, outcome.report, time.time_ns()
         config = read_config(options, report)
         if config is None:
@@ -99,74 +98,60 @@ class Builder(ExitStack):
                     end.enter_context(folder_lock(folder))
             output = end.enter_context(Output(options.out, report, check=options.check))
             if not report.failed:
-                self._make(config, others, output, outcome)
-                outcome.written = output.publish()
-            if not report.failed:
+                self._make(config, others, output, outcome, quick=quick)
+                outcome.written = output.publish(keep=quick)
+            if not (report.failed or quick):
                 self.cache.prune()
                 if once and newest < started:
                     built = outcome.pages, tuple(report), output_state(options.out)
                     self.cache.store(name, key, built)
 
     def _make(
-        self, config: SiteConfig, others: Mapping[str, Target], output: Output, outcome: Outcome
+        self,
+        config: SiteConfig,
+        others: Mapping[str, Target],
+        output: Output,
+        outcome: Outcome,
+        *,
+        quick: bool,
     ) -> None:
-        """Make every file of the site: the pipeline."""
-        options, report, typeset = self.options, outcome.report, self._maths.result
-        site = Site(options, config, self.cache, generator_digest(), outcome)
-        parsed_pages = parse_pages(site)
-        own = [parsed for parsed in parsed_pages if parsed.source.own]
-        # A foreign package is never imported.
-        modules = [parsed.module for parsed in own if not parsed.prose]
-        texts = [parsed.source.text for parsed in own]
-        digests = {parsed.source.name: parsed.source.digest for parsed in own}
-        edited = {name for name, key in self._shapes if digests.get(name) != key}
-        where = (options.docs, self.cache, site.generator, self._worker)
-        with (
-            ShapeRuns(modules, *where, edited) as tracing,
-            FigureRuns(modules, *where, texts=texts) as gallery,
-        ):
-            gallery.begin()
-            tracing.begin()
-            pairs = draft_pages(site, parsed_pages, others, self._maths)
-            pages = [(Language(), pairs)]
-            for language in site.languages:
-                translations = translate_pages(site, language, pairs, others, self._maths)
-                pages.append((language, translations))
-            site.gather(pages)
-            last = {name: s for (name, key), s in self._shapes.items() if digests.get(name) == key}
+        """Make the files of the site: read, understand, run, write."""
+        site, pages = read(self.options, config, self.cache, outcome)
+        worker = Worker(0) if quick else self._worker
+        # The child process begins with its runs while this one drafts the pages.
+        with SiteRuns(self.options.docs, self.cache, site.generator, worker, pages) as runs:
+            editions = understand(site, pages, others, self._maths)
+            results = runs.results(editions[0].figure_uses(), outcome.report)
+        if quick:
+            results = known(self._results, results)
+        else:
+            self._results = results
+        made = Publication(site, editions, results, self._maths.result)
+        write(made, output, outcome.report, quick=quick)
+        outcome.pages = sum(len(edition.pages) for edition in editions)
 
-            def known(faults: Report) -> SiteFiles:
-                """The files of the site with what is there of its runs."""
-                figures = {**self._figures, **gallery.cached()}
-                shapes = {**last, **tracing.cached()}
-                return SiteFiles(site, typeset, shapes, figures, faults)
 
-            def show(shown: Callable[[], None]) -> None:
-                early = Report(report)
-                pages, _ = known(early).write_pages(output)
-                audit(pages, {*output, *output.known}, early)
-                if not early.failed:
-                    output.publish(last=False)
-                    shown()
+def read(
+    options: Options, config: SiteConfig, cache: Cache, outcome: Outcome
+) -> tuple[Site, list[ParsedPage]]:
+    """The site, and its pages as they are written."""
+    site = Site(options, config, cache, generator_digest(), outcome)
+    return site, parse_pages(site)
 
-            if self.shown is not None:
-                show(self.shown)
-                if tracing.wait(edited):
-                    show(self.shown)
-            gallery.wait()
-            if running := tracing.running():
-                known(Report()).prepare(running)
-            shapes = tracing.finish(report)
-            self._figures = gallery.finish(site.own.figure_uses(), report)
-            counts = ((tracing.left, "trace"), (gallery.left, "figure"))
-            if left := " and ".join(counted(number, kind) for number, kind in counts if number):
-                message = f"{left} did not run: code of this folder runs only when it is asked for"
-                place, off = (options.docs.name, 0, 0), Severity.WARNING
-                hint = "look at the code, then build with --run"
-                report.add(Diagnostic(*place, "not-run", message, hint, severity=off))
-        SiteFiles(site, typeset, shapes, self._figures, report).write(output)
-        outcome.pages = sum(len(edition.pairs) for edition in site.editions)
-        self._shapes = {(name, digests[name]): s for name, s in shapes.items() if name in digests}
+
+def understand(
+    site: Site, pages: Sequence[ParsedPage], others: Mapping[str, Target], maths: MathRenderer
+) -> tuple[Edition, ...]:
+    """The pages in each language: drafted, translated, and arranged.
+
+    `others` are names of other projects, with absolute addresses.
+    """
+    drafted = draft_pages(site, pages, others, maths)
+    languages = [(Language(), drafted)]
+    for language in site.languages:
+        translated = translate_pages(site, language, drafted, others, maths)
+        languages.append((language, translated))
+    return arrange(site, languages)
 
 
 def _theme_fault(error: TemplateError, theme: Path) -> Diagnostic:

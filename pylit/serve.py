@@ -121,7 +121,7 @@ class DevelopmentServer(StaticFiles):
         """Build, and again after each edit, until `stop` is set."""
         options = self.options
         ignored = [f"{path.resolve()}{os.sep}" for path in (options.out, options.cache) if path]
-        with Builder(options, shown=lambda: self._show("")) as builder:
+        with Builder(options) as builder:
             while not self.stop.is_set():
                 folders, pending, before = self._watched(), True, self._beside()
                 # Watching begins before the build, so that no edit falls between the two.
@@ -144,9 +144,12 @@ class DevelopmentServer(StaticFiles):
                         break
 
     def _build(self, builder: Builder) -> None:
-        """Build; print the outcome, and show browsers the pages or the faults."""
+        """Build twice, first the pages, then everything; show browsers the pages or the faults."""
         try:
-            outcome = builder.build()
+            first = builder.build(quick=True)
+            if not first.report.failed:
+                self._show("")
+            outcome = builder.build().after(first)
         except Exception:  # An error of the generator.
             fault = traceback.format_exc()
             print(fault, file=sys.stderr, flush=True)

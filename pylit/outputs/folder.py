@@ -87,7 +87,6 @@ class Output(Mapping[str, bytes]):
         #: The files of earlier builds, with their digests.
         self.known: Mapping[str, list[str]] = {}
         self._end = ExitStack()
-        self._result = Written()
 
     def __enter__(self) -> "Output":
         if self._check:
@@ -150,27 +149,25 @@ class Output(Mapping[str, bytes]):
     def __len__(self) -> int:
         return len(self._digests)
 
-    def publish(self, *, last: bool = True) -> Written:
-        """Make the folder hold these files: replace those that differ, at last delete all others.
-
-        After any error nothing is renamed. Afterwards all files can be added and published again;
-        the result is of all calls.
+    def publish(self, *, keep: bool = False) -> Written:
+        """Make the folder hold these files: replace those that differ, and delete all others, or
+        keep them. After any error nothing is renamed.
         """
-        known = self.known
+        known, result = self.known, Written()
         if self._check or self._report.failed or self._blocked(known):
-            return self._result
-        files = {} if last else dict(known)
+            return result
+        files = dict(known) if keep else {}
         files |= {path: [digest] for path, digest in self._digests.items()}
         try:
             if self._staged or files != known:
-                self._move(known, files)
-            self.known = files
-            self._digests, self._staged = {}, set()
+                self._move(known, files, result)
         except OSError as error:
             self._report.add(_unwritable(self._out, error))
-        return self._result
+        return result
 
-    def _move(self, known: Mapping[str, list[str]], files: Mapping[str, list[str]]) -> None:
+    def _move(
+        self, known: Mapping[str, list[str]], files: Mapping[str, list[str]], result: Written
+    ) -> None:
         both = {
             path: sorted({*known.get(path, ()), *files.get(path, ())})
             for path in known.keys() | files.keys()
@@ -179,13 +176,13 @@ class Output(Mapping[str, bytes]):
         for path in sorted(self._staged):
             (self._out / path).parent.mkdir(parents=True, exist_ok=True)
             self._staged_path(path).replace(self._out / path)
-            self._result.written.append(path)
+            result.written.append(path)
         for name in sorted(known.keys() - files.keys()):
             place = self._out / name
             digest = _digest(place)
             if digest in known[name]:
                 place.unlink()
-                self._result.deleted.append(name)
+                result.deleted.append(name)
                 _remove_empty(self._out / folder for folder in PurePosixPath(name).parents[:-1])
             elif digest:
                 message = "belongs to no page any more, but was edited by hand, so it stays"

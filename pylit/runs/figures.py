@@ -101,12 +101,6 @@ class FigureRuns(Runs):
             if used:
                 yield [Task(file.path, *one, name) for one in used], file.text
 
-    def cached(self) -> Mapping[str, FigureHtml]:
-        """The figures that need no run, before the others are drawn."""
-        return {
-            _name(task): FigureHtml(**answer["drawn"]) for task, answer in self.cached_answers()
-        }
-
     def finish(
         self, uses: Iterable[tuple[str, str, FigureUse]], report: Report
     ) -> Mapping[str, FigureHtml]:

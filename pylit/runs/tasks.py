@@ -207,7 +207,7 @@ class Run:
 
 
 class Runs:
-    """The tasks of one build. On entering it a child process begins with those that come first.
+    """The tasks of one build. On entering it a child process begins with them.
 
     Args:
         modules: The site's own modules.
@@ -215,7 +215,6 @@ class Runs:
         cache: The answers of earlier builds.
         generator: Digest of the code of the generator.
         worker: What executes tasks.
-        edited: Modules whose runs come first.
     """
 
     #: A module of the generator, whose function `run` the child process calls with each task.
@@ -230,14 +229,13 @@ class Runs:
         cache: Cache,
         generator: str,
         worker: Worker,
-        edited: Collection[str] = (),
     ) -> None:
         self._pages = {module.source.name: module for module in modules}
         self._modules = {name: page.source for name, page in self._pages.items() if page.parsed}
         self._docs, self._root = docs.resolve(), docs.resolve().parent
         self._folder, self._shown = docs / self.folder, f"{docs.name}/{self.folder}"
         self._cache, self._generator = cache, generator
-        self._worker, self._edited = worker, edited
+        self._worker = worker
         self._environment: Mapping[str, str] = {}
         self._faults = Report()
         self._codes: dict[str, Code] = {}
@@ -260,21 +258,20 @@ class Runs:
                 if found and any(old != self._state(what) for what, old in found[1].items()):
                     found = None
                 self._runs.append(Run(task, frames, found and found[0]))
-        self.begin(run for run in self._runs if run.task.owner in self._edited)
+        self.begin(self._runs)
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.running():
+        if any(run.answer is None and run.order for run in self._runs):
             self._worker.close()
         elif self._worker.stays and self._worker.jobs and self._runs:
             self._worker.send(self._libraries)
         for order in self._orders:
             order.close()
 
-    def begin(self, runs: Iterable[Run] | None = None) -> None:
-        """Give the child process some tasks, or all, if there is no answer and it has them not."""
-        some = self._runs if runs is None else runs
-        missing = [run for run in some if run.answer is None and run.order is None]
+    def begin(self, runs: Iterable[Run]) -> None:
+        """Give the child process the tasks that have no answer, and that it has not."""
+        missing = [run for run in runs if run.answer is None and run.order is None]
         if not (missing and self._worker.jobs):
             return
         packages = (
@@ -299,15 +296,6 @@ class Runs:
         for run in missing:
             run.order = self._orders[-1]
 
-    def wait(self, owners: Collection[str] | None = None) -> bool:
-        """Wait for all answers, or for those of some modules; whether any of them has run."""
-        runs = [run for run in self._runs if owners is None or run.task.owner in owners]
-        self.begin(runs)
-        for run in runs:
-            while run.answer is None and run.order is not None:
-                self._read(run.order)
-        return any(run.order is not None for run in runs)
-
     def _read(self, order: Order) -> None:
         """Take the answers that have come; a new order continues one that ended on an import."""
         for run, line in order.read():
@@ -331,23 +319,16 @@ class Runs:
                 self._cache.store(*self._key(task, run.frames), (answer, read))
             run.answer = answer
 
-    def running(self) -> Collection[str]:
-        """The owners of tasks that have been given and have no answer."""
-        return {run.task.owner for run in self._runs if run.answer is None and run.order}
-
     @property
     def left(self) -> int:
         """How many tasks have not run."""
         return sum(run.answer is None for run in self._runs)
 
-    def cached_answers(self) -> Iterator[tuple[Task, dict[str, Any]]]:
-        """The answers that are there already."""
-        return ((run.task, run.answer) for run in self._runs if isinstance(run.answer, dict))
-
     def answers(self) -> Iterator[tuple[Task, dict[str, Any] | Failure]]:
-        """What came of each task that may run, in order."""
-        self.wait()
+        """What came of each task that may run, in order; waits for it."""
         for run in self._runs:
+            while run.answer is None and run.order is not None:
+                self._read(run.order)
             if run.answer is not None:
                 yield run.task, run.answer
 

@@ -1,38 +1,35 @@
-"""The pages of a site in one language: where each stands, and how they relate."""
+"""The pages of a site in each of its languages: where they stand, and how they relate."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import PurePath
-from typing import Protocol
 from urllib.parse import urljoin
 
 from pylit.addresses import ALL, HOME, relative
-from pylit.cache import Cache
-from pylit.config import Group, PageName, SiteConfig
-from pylit.diagnostics import Diagnostic, Report, nearest
+from pylit.config import Group, SiteConfig
+from pylit.diagnostics import Diagnostic, nearest
 from pylit.languages.language import Language
 from pylit.model import (
     Draft,
     FigureUse,
     GeneratedPage,
-    Module,
     PageGroup,
-    PageLink,
     ParsedPage,
     SiteView,
+    Target,
 )
-from pylit.notes.citations import Work, bibliography_page
+from pylit.notes.citations import bibliography_page
 from pylit.outputs.assets import accent_rule
-from pylit.outputs.search import ALIASES, SearchPage, counted, read_aliases
+from pylit.outputs.search import ALIASES, read_aliases
 from pylit.pages.comparisons import read_comparisons
 from pylit.pages.exercises import exercises_page
 from pylit.pages.navigation import Place, neighbours, other_groups, page_link, place
 from pylit.pages.relations import Related, relations
 from pylit.runs.figures import FigureHtml
+from pylit.site.inputs import Site, front_matter_faults
 from pylit.site.notebooks import FOLDER
-from pylit.site.options import Options
 from pylit.source.names import Index
 
 #: Relative addresses in HTML.
@@ -41,120 +38,29 @@ _RELATIVE = re.compile(r'(?<= href=")(?![a-z]+:|[#/])[^"]+')
 _Compared = dict[str, list[tuple[str, str, str]]]
 
 
-class Inputs(Protocol):
-    """What an edition needs of its site."""
-
-    options: Options
-    config: SiteConfig
-    report: Report
-    cache: Cache
-    generator: str
-    works: Mapping[str, Work]
-    readme: list[Module]
-
-
+@dataclass(frozen=True, slots=True)
 class Edition:
-    """The pages of a site in one language.
+    """The pages of a site in one language, each in its place."""
 
-    Args:
-        site: The site.
-        pages: Its pages in this language, with the drafts of them.
-        language: The language.
-        original: The edition in the site's own language; None for that itself.
-    """
+    language: Language
+    view: SiteView
+    pages: Sequence[GeneratedPage]
+    #: Where each page stands in the site, by its address.
+    places: Mapping[str, Place]
+    #: What its search finds, by address: further names of the page, and its rank.
+    found: Mapping[str, tuple[tuple[str, ...], int]]
+    #: The address of a page in the site's own language -> the one in this.
+    addresses: Mapping[str, str]
 
-    def __init__(
-        self,
-        site: Inputs,
-        pages: Sequence[GeneratedPage],
-        language: Language,
-        original: "Edition | None" = None,
-    ) -> None:
-        self.language, self._original = language, original
-        self._options, self._config, self._report = site.options, site.config, site.report
-        self.pairs = [*pages]
-        self._compared: _Compared = original._compared if original else self._compare(site)
-        self._compose(site)
-        self.drafts = drafts = [draft for _, draft in self.pairs]
-        #: The address of a page in the site's own language -> the one in this.
-        self._moved = {draft.original: draft.url for draft in drafts}
-        self._names = {draft.url: draft.name for draft in drafts}
-        self._original_names = original._names if original else {}
-        #: Names of translated pages -> their original titles, by which search finds them too.
-        found = original._named if original else {}
-        self._original_titles = {d.name: (found[d.name].title,) for d in drafts if d.name in found}
-        self._named: dict[str, Draft] = {draft.name: draft for draft in drafts}
-        self.targets = {name: t for parsed, _ in self.pairs for name, t in parsed.targets.items()}
-        self._urls = {draft.name: draft.url for draft in drafts if not draft.prose}
-        notebooks = (draft for draft in drafts if draft.name.startswith(f"{FOLDER}/"))
-        self._urls |= {f"{draft.name}.ipynb": draft.url for draft in notebooks}
-        if original:
-            # What is not translated is shown in the site's own language.
-            self._named, self._urls = original._named | self._named, original._urls | self._urls
-        config, report = site.config, site.report
-        aliases = language.folder / ALIASES if original else site.options.docs / ALIASES
-        own = read_aliases(aliases, self._named, report)
-        known = original._aliases if original else {}
-        self._aliases: dict[str, tuple[str, ...]] = {
-            n: (*known.get(n, ()), *own.get(n, ())) for n in {**known, **own}
-        }
-        listed = (config.groups, config.paths)
-        self._ranks = {p.name: n for n, of in enumerate(listed, 1) for g in of for p in g.pages}
-        paths, groups = self._groups(config.paths), self._groups(config.groups)
-        others = other_groups((*paths, *groups), drafts) if not original else ()
-        self.view = self._view(paths, groups, others, readme=bool(site.readme))
-        self._index: Index = original._index if original else Index(self.targets)
-        self._neighbours = neighbours((*paths, *groups, *others))
-        declared = config.relations
-        self._related = {} if original else relations(drafts, self.targets, declared)
+    @property
+    def drafts(self) -> list[Draft]:
+        """The drafts of its pages."""
+        return [draft for _, draft in self.pages]
 
-    def _compare(self, site: Inputs) -> _Compared:
-        """Add the pages that compare two others."""
-        found: _Compared = {}
-        taken = {draft.url for _, draft in self.pairs}
-        for comparison in read_comparisons([*self.pairs], site.report):
-            page = comparison.page(site.cache, site.generator)
-            self.pairs += [page] if page[1].url not in taken else []
-            for url in {draft.url for draft in comparison.drafts}:
-                found.setdefault(url, []).append((comparison.url, comparison.title, ""))
-        return found
-
-    def _compose(self, site: Inputs) -> None:
-        """Add the pages that are put together of others."""
-        drafts = [draft for _, draft in self.pairs]
-        composed = [exercises_page(site.config, drafts, self.language)]
-        if self._original is None:
-            composed.append(bibliography_page(site.works, drafts))
-        taken = {draft.url for draft in drafts}
-        self.pairs += [page for page in composed if page is not None and page[1].url not in taken]
-
-    def _view(
-        self,
-        paths: tuple[PageGroup, ...],
-        groups: tuple[PageGroup, ...],
-        others: tuple[PageGroup, ...],
-        *,
-        readme: bool,
-    ) -> SiteView:
-        config, words = self._config, self.language.words
-        prefix = self.language.prefix
-        index = ALL if paths else f"{HOME}#pages" if readme else HOME
-        return SiteView(
-            title=words(config.title),
-            summary=words(config.summary),
-            base_url=config.base_url,
-            repository_url=f"https://github.com/{config.repository}" if config.repository else "",
-            language=words.get("en", self.language.code) or config.language,
-            catalogue=groups if paths else groups + others,
-            paths=paths,
-            other_pages=others if paths else (),
-            index=prefix + index,
-            without_assets=bool(self._options.missing_node),
-            accent=accent_rule(config.accent),
-            logo=config.logo and f"assets/logo{PurePath(config.logo).suffix}",
-            prefix=prefix,
-            version=config.version,
-        )
+    @property
+    def targets(self) -> dict[str, Target]:
+        """The definitions on its pages, by their dotted names."""
+        return {name: one for parsed, _ in self.pages for name, one in parsed.targets.items()}
 
     @property
     def name(self) -> str:
@@ -162,105 +68,222 @@ class Edition:
         own = "English" if self.view.language.startswith("en") else self.view.language
         return self.language.words.get("English", own)
 
-    def address(self, original: str) -> str:
-        """The page in this language for one of the site's own; empty if there is none."""
-        if original in (HOME, ALL) and self._original:
-            return self.language.prefix + original
-        return self._moved.get(original, original if original in (HOME, ALL) else "")
-
-    def _groups(self, groups: Iterable[Group]) -> tuple[PageGroup, ...]:
-        """Groups or paths of `site.toml` with their pages."""
-        found, words = [], self.language.words
-        for group in groups:
-            links = tuple(map(self._link, filter(None, map(self.find, group.pages))))
-            found.append(PageGroup(words(group.title), words(group.summary), links))
-        return tuple(group for group in found if group.pages)
-
-    def _link(self, draft: Draft) -> PageLink:
-        link = page_link(draft)
-        return replace(link, notebook=self.address(link.notebook) or link.notebook)
-
-    def find(self, name: PageName) -> Draft | None:
-        """The page that `site.toml` names; an unknown name is a fault."""
-        draft = self._named.get(name.name)
-        if draft is None:
-            hint = nearest(name.name, self._named, "name a module or a page of docs_src/pages")
-            message = f"there is no page `{name.name}`"
-            where = self._config.display, name.line, 0
-            self._report.add(Diagnostic(*where, "navigation", message, hint))
-        return draft
-
-    def place(self, parsed: ParsedPage, draft: Draft) -> Place:
-        """The packages around a page, its neighbours and its relations; without its languages."""
-        files = (parsed.source.path, parsed.module.written.path)
-        where = place(draft, files, self._options.root, self._config, self._urls)
-        return replace(
-            where,
-            around=self._neighbours.get(draft.url, where.around),
-            related=self._relations(draft),
-            exports=self._exports(parsed),
-            compared=self._compared.get(draft.original, ()),
-        )
-
-    def _relations(self, draft: Draft) -> Mapping[str, Related]:
-        if self._original is None:
-            return self._related.get(draft.url, {})
-
-        def moved(address: str) -> str:
-            page, mark, name = address.partition("#")
-            return f"{self._moved.get(page, page)}{mark}{name}"
-
-        found = self._original._related.get(draft.original, {})
-        words = self.language.words
-        return {
-            definition: {
-                words(kind): [(moved(url), name, dotted) for url, name, dotted in links]
-                for kind, links in related.items()
-            }
-            for definition, related in found.items()
-        }
-
-    def _exports(self, parsed: ParsedPage) -> dict[str, str]:
-        """The names of a private module, each with the outermost public package that has it too."""
-        *packages, _ = accumulate(parsed.source.name.split("."), "{}.{}".format)
-        found: dict[str, str] = {}
-        if "._" not in parsed.source.name:
-            return found
-        for dotted, target in parsed.targets.items():
-            name = target.definition.qualname
-            for package in packages if name and "." not in name else ():
-                public = self._index.lookup(f"{package}.{name}")
-                if "._" not in package and public and public.definition.dotted == dotted:
-                    found.setdefault(name, package)
-        return found
-
     def figure(self, figure: FigureHtml, draft: Draft) -> FigureHtml:
         """A figure of a translated page: its words, and the addresses of its links."""
 
         def moved(match: re.Match[str]) -> str:
-            address, mark, anchor = urljoin(draft.original, match[0]).partition("#")
-            return relative(draft.url, f"{self._moved.get(address, address)}{mark}{anchor}")
+            address = _moved(urljoin(draft.original, match[0]), self.addresses)
+            return relative(draft.url, address)
 
         parts = (self.language.words.drawing(part) for part in (figure.picture, figure.below))
         picture, below = (_RELATIVE.sub(moved, part) for part in parts)
         return replace(figure, picture=picture, below=below)
 
-    def shows(self, url: str) -> bool:
-        """Whether its search finds a page: one of its own, or what it has no page for."""
-        return url in self._names or (url in self._original_names and url not in self._moved)
-
-    def search_entry(self, page: SearchPage) -> tuple[SearchPage, int]:
-        """A page with its aliases for the search, and its rank."""
-        name = self._names.get(page.url) or self._original_names[page.url]
-        names = (*self._aliases.get(name, ()), *self._original_titles.get(name, ()))
-        if names:
-            page = counted(replace(page, names=(*page.names, *names)))
-        # A lesson comes before its notebook, which may have the same name.
-        rank = 0 if name.startswith(f"{FOLDER}/") else self._ranks.get(name, 0)
-        return page, rank
-
     def figure_uses(self) -> Iterator[tuple[str, str, FigureUse]]:
         """Every use of a figure: the path of the file, the source line, and the use."""
-        for parsed, draft in self.pairs:
+        for parsed, draft in self.pages:
             for use in draft.figures():
                 yield draft.display, parsed.source.lines[use.line - 1], use
+
+
+def _moved(address: str, addresses: Mapping[str, str]) -> str:
+    page, mark, anchor = address.partition("#")
+    return f"{addresses.get(page, page)}{mark}{anchor}"
+
+
+def arrange(
+    site: Site, drafted: Sequence[tuple[Language, Sequence[GeneratedPage]]]
+) -> tuple[Edition, ...]:
+    """Put the pages of each language, the site's own first, in their places.
+
+    Faults of the pages, and of the lists of pages in the settings, are reported.
+    """
+    for _, pages in drafted:
+        for parsed, draft in pages:
+            site.report.update((*parsed.diagnostics, *draft.diagnostics))
+            if draft.own and not draft.translation:
+                lines = parsed.source.lines
+                front_matter_faults(draft, lines, site.options.root, site.report)
+    (language, pages), *others = drafted
+    own = _arranged(site, language, pages, None)
+    return own, *(_arranged(site, language, pages, own) for language, pages in others)
+
+
+def _arranged(
+    site: Site, language: Language, drafted: Sequence[GeneratedPage], own: Edition | None
+) -> Edition:
+    """The pages of a language; `own` is the edition in the site's own, if this is another."""
+    config, pages = site.config, [*drafted]
+    compared = {} if own else _add_comparisons(site, pages)
+    _add_composed(site, pages, language)
+    drafts = [draft for _, draft in pages]
+    addresses = {draft.original: draft.url for draft in drafts}
+    # What is not translated is shown in the site's own language.
+    originals = {draft.url: draft for draft in own.drafts} if own else {}
+    rest = [draft for url, draft in originals.items() if url not in addresses]
+    addresses |= {page: language.prefix + page for page in (HOME, ALL)}
+    named = {draft.name: draft for draft in (*rest, *drafts)}
+    urls = {name: draft.url for name, draft in named.items() if not draft.prose}
+    notebooks = (name for name in named if name.startswith(f"{FOLDER}/"))
+    urls |= {f"{name}.ipynb": named[name].url for name in notebooks}
+    folder = language.folder if own else site.options.docs
+    aliases = read_aliases(folder / ALIASES, named, site.report)
+    paths, groups = (
+        _listed(site, language, lists, named, addresses) for lists in (config.paths, config.groups)
+    )
+    others = () if own else other_groups((*paths, *groups), drafts)
+    around = neighbours((*paths, *groups, *others))
+    known = _translated(own, addresses, language) if own else _related(pages, compared, config)
+    places = {}
+    for parsed, draft in pages:
+        files = parsed.source.path, parsed.module.written.path
+        where = place(draft, files, site.options.root, config, urls)
+        beside = known.get(draft.original, where)
+        places[draft.url] = replace(
+            where,
+            around=around.get(draft.url, where.around),
+            related=beside.related,
+            exports=beside.exports,
+            compared=beside.compared,
+        )
+    ranks = {
+        page.name: rank
+        for rank, lists in enumerate((config.groups, config.paths), 1)
+        for group in lists
+        for page in group.pages
+    }
+    found = {}
+    for draft in (*rest, *drafts):
+        names = aliases.get(draft.name, ())
+        if own and draft.original in originals:
+            # A translated page is found by its original title, too.
+            title = [originals[draft.original].title] if draft.translation else ()
+            names = (*own.found[draft.original][0], *names, *title)
+        # A lesson comes before its notebook, which may have the same name.
+        rank = 0 if draft.name.startswith(f"{FOLDER}/") else ranks.get(draft.name, 0)
+        found[draft.url] = names, rank
+    view = _view(site, language, paths, groups, others)
+    return Edition(language, view, pages, places, found, addresses)
+
+
+def _add_comparisons(site: Site, pages: list[GeneratedPage]) -> _Compared:
+    """Add the pages that compare two others."""
+    found: _Compared = {}
+    taken = {draft.url for _, draft in pages}
+    for comparison in read_comparisons([*pages], site.report):
+        page = comparison.page(site.cache, site.generator)
+        pages += [page] if page[1].url not in taken else []
+        for url in {draft.url for draft in comparison.drafts}:
+            found.setdefault(url, []).append((comparison.url, comparison.title, ""))
+    return found
+
+
+def _add_composed(site: Site, pages: list[GeneratedPage], language: Language) -> None:
+    """Add the pages that are put together of others."""
+    drafts = [draft for _, draft in pages]
+    composed = [exercises_page(site.config, drafts, language)]
+    if not language.code:
+        composed.append(bibliography_page(site.works, drafts))
+    taken = {draft.url for draft in drafts}
+    pages += [page for page in composed if page is not None and page[1].url not in taken]
+
+
+def _listed(
+    site: Site,
+    language: Language,
+    groups: Iterable[Group],
+    named: Mapping[str, Draft],
+    addresses: Mapping[str, str],
+) -> tuple[PageGroup, ...]:
+    """Groups or paths of `site.toml` with their pages; an unknown page is a fault."""
+    found = []
+    for group in groups:
+        links = []
+        for name, line in ((page.name, page.line) for page in group.pages):
+            if name in named:
+                link = page_link(named[name])
+                notebook = addresses.get(link.notebook, link.notebook)
+                links.append(replace(link, notebook=notebook))
+            else:
+                hint = nearest(name, named, "name a module or a page of docs_src/pages")
+                where = site.config.display, line, 0, "navigation"
+                site.report.add(Diagnostic(*where, f"there is no page `{name}`", hint))
+        title, summary = map(language.words, (group.title, group.summary))
+        found += [PageGroup(title, summary, tuple(links))] if links else []
+    return tuple(found)
+
+
+def _related(
+    pages: Sequence[GeneratedPage], compared: _Compared, config: SiteConfig
+) -> dict[str, Place]:
+    """How pages relate: by what their definitions use, and by those that compare or export them."""
+    targets = {name: one for parsed, _ in pages for name, one in parsed.targets.items()}
+    index = Index(targets)
+    related = relations([draft for _, draft in pages], targets, config.relations)
+    return {
+        draft.url: Place(
+            related=related.get(draft.url, {}),
+            exports=_exports(parsed, index),
+            compared=compared.get(draft.url, ()),
+        )
+        for parsed, draft in pages
+    }
+
+
+def _translated(own: Edition, addresses: Mapping[str, str], language: Language) -> dict[str, Place]:
+    """How translated pages relate, by their originals: as those do, in the language."""
+
+    def related(kinds: Related) -> Related:
+        return {
+            language.words(kind): [
+                (_moved(url, addresses), name, dotted) for url, name, dotted in links
+            ]
+            for kind, links in kinds.items()
+        }
+
+    return {
+        url: replace(where, related={name: related(k) for name, k in where.related.items()})
+        for url, where in own.places.items()
+    }
+
+
+def _exports(parsed: ParsedPage, index: Index) -> dict[str, str]:
+    """The names of a private module, each with the outermost public package that has it too."""
+    *packages, _ = accumulate(parsed.source.name.split("."), "{}.{}".format)
+    found: dict[str, str] = {}
+    if "._" not in parsed.source.name:
+        return found
+    for dotted, target in parsed.targets.items():
+        name = target.definition.qualname
+        for package in packages if name and "." not in name else ():
+            public = index.lookup(f"{package}.{name}")
+            if "._" not in package and public and public.definition.dotted == dotted:
+                found.setdefault(name, package)
+    return found
+
+
+def _view(
+    site: Site,
+    language: Language,
+    paths: tuple[PageGroup, ...],
+    groups: tuple[PageGroup, ...],
+    others: tuple[PageGroup, ...],
+) -> SiteView:
+    config, words, prefix = site.config, language.words, language.prefix
+    index = ALL if paths else f"{HOME}#pages" if site.readme else HOME
+    return SiteView(
+        title=words(config.title),
+        summary=words(config.summary),
+        base_url=config.base_url,
+        repository_url=f"https://github.com/{config.repository}" if config.repository else "",
+        language=words.get("en", language.code) or config.language,
+        catalogue=groups if paths else groups + others,
+        paths=paths,
+        other_pages=others if paths else (),
+        index=prefix + index,
+        without_assets=bool(site.options.missing_node),
+        accent=accent_rule(config.accent),
+        logo=config.logo and f"assets/logo{PurePath(config.logo).suffix}",
+        prefix=prefix,
+        version=config.version,
+    )

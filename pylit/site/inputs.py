@@ -8,12 +8,11 @@ from pylit.addresses import PageAddresses, module_url, paper_url, prose_url
 from pylit.cache import Cache, digest
 from pylit.config import README, SiteConfig, load_config, metadata
 from pylit.diagnostics import Diagnostic, Report, Severity, nearest
-from pylit.languages.language import Language, read_languages, with_replays
-from pylit.model import Draft, GeneratedPage, Module, ParsedPage, SourceFile
+from pylit.languages.language import read_languages, with_replays
+from pylit.model import Draft, Module, ParsedPage, SourceFile
 from pylit.notes.citations import Work, read_bibliography
 from pylit.notes.glossary import GLOSSARY, Term, read_glossary
 from pylit.notes.tones import read_tones
-from pylit.site.edition import Edition
 from pylit.site.notebooks import FOLDER, read_notebooks
 from pylit.site.options import Options
 from pylit.site.outcome import Outcome
@@ -143,25 +142,3 @@ class Site:
     def claim(self, url: str, source: SourceFile) -> bool:
         """Whether an address is free for the page of a source."""
         return self._addresses.claim(url, source)
-
-    def gather(self, pages: Sequence[tuple[Language, Sequence[GeneratedPage]]]) -> None:
-        """Take the pages in each language, the site's own first, and relate all of them."""
-        self.editions: list[Edition] = []
-        for language, pairs in pages:
-            for parsed, draft in pairs:
-                self.report.update((*parsed.diagnostics, *draft.diagnostics))
-                if draft.own and not draft.translation:
-                    lines = parsed.source.lines
-                    front_matter_faults(draft, lines, self.options.root, self.report)
-            self.editions.append(Edition(self, pairs, language, *self.editions[:1]))
-
-    @property
-    def own(self) -> Edition:
-        """The pages in the site's own language."""
-        return self.editions[0]
-
-    def siblings(self, original: str) -> Iterator[tuple[str, str, str]]:
-        """A page in each of its languages: the language, its name, and the address."""
-        for edition in self.editions:
-            if url := edition.address(original):
-                yield edition.view.language, edition.name, url

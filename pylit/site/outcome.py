@@ -28,6 +28,18 @@ class Outcome:
     written: Written = field(default_factory=Written)
     seconds: float = 0.0
 
+    def after(self, first: "Outcome") -> "Outcome":
+        """This outcome, and what an earlier build of the same sources did for it."""
+        both = (first.written, self.written)
+        self.written = Written(
+            sorted({path for one in both for path in one.written}),
+            sorted({path for one in both for path in one.deleted}),
+        )
+        self.drafted += first.drafted
+        self.rendered += first.rendered
+        self.seconds += first.seconds
+        return self
+
 
 def progress(title: str, items: Iterable[Item]) -> Iterator[Item]:
     """The items of a stage, counted in a line of the terminal until the stage ends."""

@@ -1,12 +1,10 @@
-"""All files of a site: drafts become HTML pages, with the files beside them."""
+"""All files of a site: its pages as HTML, and the files beside them."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from html import escape
-from itertools import chain
-from types import MappingProxyType
 
 from jinja2 import TemplateError
 
@@ -42,13 +40,14 @@ from pylit.outputs.indexes import (
     sitemap,
 )
 from pylit.outputs.links import AuditedPage, audit, links_and_anchors
-from pylit.outputs.search import SearchIndex, SearchPage, search_page
+from pylit.outputs.search import SearchIndex, SearchPage, counted, search_page
 from pylit.pages.draft import failed_draft
 from pylit.pages.navigation import Place, page_link
 from pylit.pages.previews import preview_path, preview_script, previews, term_previews
 from pylit.pages.render import Kind, PageView, Renderer, page_view
 from pylit.pages.rows import Row
-from pylit.runs.figures import FigureHtml, insert_figures, stamp
+from pylit.runs.figures import insert_figures, stamp
+from pylit.runs.results import Results
 from pylit.runs.shapes.lines import ModuleShapes
 from pylit.runs.shapes.replay import translated_script
 from pylit.site.edition import Edition
@@ -57,8 +56,6 @@ from pylit.site.outcome import progress
 from pylit.site.stages import whole
 from pylit.source.pages import read_static
 from pylit.words import scripts, spoken
-
-NO_INDEXES: Mapping[str, SearchIndex] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,285 +73,292 @@ class Page:
     search: SearchPage | None = None
 
 
-class SiteFiles:
-    """Makes the pages of a site, with shapes and figures by name, and the files beside them."""
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """What the files of a site are made of."""
 
-    def __init__(
-        self,
-        site: Site,
-        typeset: Typeset,
-        shapes: Mapping[str, ModuleShapes],
-        figures: Mapping[str, FigureHtml],
-        report: Report,
-    ) -> None:
-        self.site, self.options, self.report = site, site.options, report
-        self.typeset, self._shapes, self._figures = typeset, shapes, figures
-        theme, docs = self.options.theme, self.options.docs
-        # Templates include style sheets and drawings.
-        parts = [*theme.rglob("*.html"), *theme.glob("*.css"), *theme.rglob("*.svg")]
-        parts += docs.glob("cards/**/*.html")
-        stamp = digest(*(path.read_bytes() for path in sorted(parts)))
-        self._keys, self._renderers = {}, {}
-        for edition in site.editions:
-            view, words = edition.view, edition.language.words
-            # Only the home page lists all pages, so that an edit to a title renders few again.
-            bare = replace(view, catalogue=(), paths=(), other_pages=())
-            for lists, shown in ((True, view), (False, bare)):
-                place = edition.language.code, lists
-                self._keys[place] = digest(stamp, repr(shown), repr(sorted(words.items())))
-                self._renderers[place] = Renderer((theme, docs), shown, stamp, words)
+    site: Site
+    #: The pages in each language, the site's own first.
+    editions: Sequence[Edition]
+    results: Results
+    typeset: Typeset
 
-    def write_pages(
-        self, output: Output, indexes: Mapping[str, SearchIndex] = NO_INDEXES
-    ) -> tuple[list[AuditedPage], list[Rendered]]:
-        """Add the pages to `output`, and to the index of each language; what links and formulas
-        they have.
-        """
-        audited, formulas, editions = [], [], self.site.editions
-        pairs = [(edition, *pair) for edition in editions for pair in edition.pairs]
-        pages = (self._made(*pair) for pair in progress("Rendering", pairs))
-        for page in chain(pages, *map(self._lists, editions)):
+    @property
+    def own(self) -> Edition:
+        """The pages in the site's own language."""
+        return self.editions[0]
+
+    def siblings(self, original: str) -> Iterator[tuple[str, str, str]]:
+        """A page in each of its languages: the language, its name, and the address."""
+        for edition in self.editions:
+            if url := edition.addresses.get(original):
+                yield edition.view.language, edition.name, url
+
+
+#: Some files of a site, by their paths.
+Files = Iterator[tuple[str, bytes]]
+
+
+def write(made: Publication, output: Output, report: Report, *, quick: bool = False) -> None:
+    """Add the files of a site to `output`, and audit the links between them.
+
+    A quick build adds the pages alone, beside which all other files stay as they are.
+    """
+    audited, formulas = [], []
+    with ExitStack() as end:
+        indexes = [(edition, end.enter_context(SearchIndex())) for edition in made.editions]
+        for page in _pages(made):
             output.add(page.audited.url, page.html.encode())
             if page.previews:
                 output.add(preview_path(page.audited.url), preview_script(page.previews))
-            self.report.update(page.diagnostics)
-            if page.search:
-                self._add_to(indexes, page.search)
+            report.update(page.diagnostics)
             audited.append(page.audited)
             formulas.append(page.formulas)
-        return audited, formulas
+            if page.search and not quick:
+                for edition, index in indexes:
+                    if found := edition.found.get(page.search.url):
+                        names, rank = found
+                        named = replace(page.search, names=(*page.search.names, *names))
+                        index.add(counted(named) if names else page.search, rank)
+        if quick:
+            audit(audited, {*output, *output.known}, report)
+            return
+        for edition, index in indexes:
+            output.update(index.files(edition.language.prefix))
+    output.update(_assets(made, formulas))
+    for files in (_texts, _indexes, _cards, _replays, _words):
+        output.update(files(made))
+    output.update(_static(made, {*output, *made.site.notebooks}))
+    output.update(made.site.notebooks)
+    options = made.site.options
+    if not options.sources:
+        # While an author works, the archive of the last complete build remains.
+        old = options.out / ARCHIVE
+        reuse = options.serving and old.is_file()
+        data = b"" if options.check else old.read_bytes() if reuse else archive(output)
+        output.add(ARCHIVE, data)
+    audit(audited, output, report)
 
-    def _add_to(self, indexes: Mapping[str, SearchIndex], page: SearchPage) -> None:
-        """Add a page to the index of its language, and to those of languages that lack it."""
-        for edition in self.site.editions:
-            index = indexes.get(edition.language.code)
-            if index and edition.shows(page.url):
-                index.add(*edition.search_entry(page))
 
-    def prepare(self, running: Collection[str]) -> None:
-        """Make, for the cache, what waits for none of some runs: cards, and pages of others."""
-        for edition in self.site.editions:
-            for parsed, draft in edition.pairs:
-                if draft.name not in running:
-                    self._made(edition, parsed, draft)
-        list(self._cards())
-
-    def write(self, output: Output) -> None:
-        """Add all files of the site to `output` and audit the links between them."""
-        with ExitStack() as end:
-            codes = [edition.language.code for edition in self.site.editions]
-            indexes = {code: end.enter_context(SearchIndex()) for code in codes}
-            audited, formulas = self.write_pages(output, indexes)
-            for edition in self.site.editions:
-                index = indexes[edition.language.code]
-                output.update(index.files(edition.language.prefix))
-        # Cut fonts are cached beside their packages, since all sites have the same ones.
-        options = self.options
-        modules = None if options.missing_node else options.node_modules
-        output.update(assets(options.theme, options.docs, modules, modules and modules.parent))
-        css, names = math_style_sheet(formulas)
-        output.add("assets/math.css", css.encode())
-        folder = options.cache / "mathfonts" if options.cache else None
-        for name, data in math_fonts(names, formulas, folder).items():
-            output.add(f"assets/fonts/{name}", data)
-        output.update(self._texts())
-        output.update(self._indexes())
-        output.update(self._cards())
-        if (logo := self.site.config.logo) and not options.sources:
-            output.add(self.site.own.view.logo, (options.root / logo).read_bytes())
-        output.update(self._replays())
-        output.update(self._words())
-        output.update(self._static({*output, *self.site.notebooks}))
-        output.update(self.site.notebooks)
-        if not options.sources:
-            # While an author works, the archive of the last complete build remains.
-            old = options.out / ARCHIVE
-            reuse = options.serving and old.is_file()
-            data = b"" if options.check else old.read_bytes() if reuse else archive(output)
-            output.add(ARCHIVE, data)
-        audit(audited, output, self.report)
-
-    def _made(self, edition: Edition, parsed: ParsedPage, draft: Draft) -> Page:
-        """A page, of the cache if it is there."""
-        site = self.site
-        where = edition.place(parsed, draft)
-        where = replace(where, languages=(*site.siblings(draft.original),))
-        name, key = f"page {draft.url}", self._key(edition, draft, where)
-        page: Page | None = site.cache.load(name, key)
+def _pages(made: Publication) -> Iterator[Page]:
+    """All pages: those in the cache, those made now, and the lists of each language."""
+    site, theme, docs = made.site, made.site.options.theme, made.site.options.docs
+    # Templates include style sheets and drawings.
+    parts = [*theme.rglob("*.html"), *theme.glob("*.css"), *theme.rglob("*.svg")]
+    parts += docs.glob("cards/**/*.html")
+    templates = digest(*(path.read_bytes() for path in sorted(parts)))
+    #: By language, and whether a page lists others.
+    renderers: dict[tuple[str, bool], tuple[Renderer, str]] = {}
+    for edition in made.editions:
+        view, words = edition.view, edition.language.words
+        # Only the home page lists all pages, so that an edit to a title renders few again.
+        bare = replace(view, catalogue=(), paths=(), other_pages=())
+        for lists, shown in ((True, view), (False, bare)):
+            key = digest(templates, repr(shown), repr(sorted(words.items())))
+            renderer = Renderer((theme, docs), shown, templates, words)
+            renderers[edition.language.code, lists] = renderer, key
+    pairs = [(edition, *pair) for edition in made.editions for pair in edition.pages]
+    for edition, parsed, draft in progress("Rendering", pairs):
+        languages = (*made.siblings(draft.original),)
+        where = replace(edition.places[draft.url], languages=languages)
+        lists = draft.original in (HOME, MISSING)
+        renderer, theme_key = renderers[edition.language.code, lists]
+        drawn = stamp(draft.figures(), made.results.figures)
+        shapes = made.results.shapes.get(draft.name, ModuleShapes())
+        key = digest(site.generator, draft.stamp, repr(where), theme_key, shapes.stamp, drawn)
+        page: Page | None = site.cache.load(f"page {draft.url}", key)
         if page is None:
             if not draft.own:
                 draft = site.cache.require(f"draft {parsed.url}", parsed.key)
             parsed = whole(parsed, site.cache)
             try:
-                page = self._page(edition, parsed, draft, where)
+                page = _page(made, edition, parsed, draft, where, renderer)
             except (CacheError, NodeError, TemplateError):
                 raise
             except Exception as error:
-                page = self._failed(edition, failed_draft(parsed, error), where)
-            site.cache.store(name, key, page)
+                page = _failed(failed_draft(parsed, error), where, renderer)
+            site.cache.store(f"page {draft.url}", key, page)
             site.outcome.rendered += 1
-        return page
+        yield page
+    for edition in made.editions:
+        renderer, _ = renderers[edition.language.code, True]
+        yield from _lists(made, edition, renderer)
 
-    def _key(self, edition: Edition, draft: Draft, where: Place) -> str:
-        theme = self._keys[edition.language.code, draft.original == HOME]
-        shapes = self._shapes.get(draft.name)
-        drawn = stamp(draft.figures(), self._figures)
-        traced = shapes.stamp if shapes else ""
-        return digest(self.site.generator, draft.stamp, repr(where), theme, traced, drawn)
 
-    def _page(self, edition: Edition, parsed: ParsedPage, draft: Draft, where: Place) -> Page:
-        report, typeset, module = Report(), self.typeset, parsed.module
-        file = module.written
-        formula_faults(draft, file, typeset, report)
-        shapes = self._shapes.get(draft.name, ModuleShapes())
-        view = page_view(draft, module, where, typeset, shapes)
-        drawn = self._figures
-        if draft.translation:
-            drawn = {
-                use.name: edition.figure(self._figures[use.name], draft)
-                for use in draft.figures()
-                if use.name in self._figures
-            }
-        html = insert_figures(self._html(edition, view), draft.figures(), drawn)
-        formulas = (formula for note in draft.notes() for formula in note.formulas)
-        shown = [typeset_formula(formula, typeset) for formula in formulas]
-        written: dict[str, tuple[int, str]] = {}
-        for href, line in (pair for note in draft.notes() for pair in note.references):
-            written.setdefault(href, (line, "".join(file.lines[line - 1 : line])))
-        found = links_and_anchors(html)
-        return Page(
-            html,
-            AuditedPage(file_path(draft.url), *found, file.display, written, module.source.strict),
-            Rendered("", tuple(sorted({rule for formula in shown for rule in formula.css}))),
-            tuple(report),
-            dict(previews(parsed.targets.values(), draft, typeset)),
-            search_page(draft, module),
-        )
+def _page(
+    made: Publication,
+    edition: Edition,
+    parsed: ParsedPage,
+    draft: Draft,
+    where: Place,
+    renderer: Renderer,
+) -> Page:
+    report, typeset, module = Report(), made.typeset, parsed.module
+    file = module.written
+    formula_faults(draft, file, typeset, report)
+    shapes = made.results.shapes.get(draft.name, ModuleShapes())
+    view = page_view(draft, module, where, typeset, shapes)
+    drawn = made.results.figures
+    if draft.translation:
+        names = {use.name for use in draft.figures()} & drawn.keys()
+        drawn = {name: edition.figure(drawn[name], draft) for name in names}
+    html = insert_figures(renderer.page(view), draft.figures(), drawn)
+    formulas = (formula for note in draft.notes() for formula in note.formulas)
+    shown = [typeset_formula(formula, typeset) for formula in formulas]
+    written: dict[str, tuple[int, str]] = {}
+    for href, line in (pair for note in draft.notes() for pair in note.references):
+        written.setdefault(href, (line, "".join(file.lines[line - 1 : line])))
+    found = links_and_anchors(html)
+    return Page(
+        html,
+        AuditedPage(file_path(draft.url), *found, file.display, written, module.source.strict),
+        Rendered("", tuple(sorted({rule for formula in shown for rule in formula.css}))),
+        tuple(report),
+        dict(previews(parsed.targets.values(), draft, typeset)),
+        search_page(draft, module),
+    )
 
-    def _failed(self, edition: Edition, draft: Draft, where: Place) -> Page:
-        """The source of a page that cannot be made."""
-        note = "".join(note.html for section in draft.sections for note in section.notes)
-        view = PageView("prose", draft, escape(draft.title), "", where, sections=(Row("", note),))
-        html = self._html(edition, view)
-        found = links_and_anchors(html)
-        audited = AuditedPage(file_path(draft.url), *found, draft.display, {}, False)
-        return Page(html, audited, diagnostics=draft.diagnostics)
 
-    def _html(self, edition: Edition, view: PageView) -> str:
-        lists = view.kind in ("home", "list", "missing")
-        return self._renderers[edition.language.code, lists].page(view)
+def _failed(draft: Draft, where: Place, renderer: Renderer) -> Page:
+    """The source of a page that cannot be made."""
+    note = "".join(note.html for section in draft.sections for note in section.notes)
+    view = PageView("prose", draft, escape(draft.title), "", where, sections=(Row("", note),))
+    html = renderer.page(view)
+    found = links_and_anchors(html)
+    audited = AuditedPage(file_path(draft.url), *found, draft.display, {}, False)
+    return Page(html, audited, diagnostics=draft.diagnostics)
 
-    def _lists(self, edition: Edition) -> Iterator[Page]:
-        """The home page, the lists of pages and the 404 page, unless an author wrote them."""
-        view, words = edition.view, edition.language.words
-        pages: list[tuple[Kind, str, str, str]] = [("home", HOME, view.title, view.summary)]
-        if view.paths:
-            pages.append(("list", ALL, "All pages", "Every page of this site, by subject."))
-        if view.other_pages:
-            about = "The rest of the code, by folder."
-            pages.append(("list", HOOD, "Under the hood", about))
-        if edition is self.site.own:
-            # A server shows it at any address, in all languages.
-            missing = "Page not found", "There is no page at this address."
-            pages.append(("missing", MISSING, *missing))
-        taken = {draft.url for draft in edition.drafts}
-        for kind, original, *texts in pages:
-            url, (title, summary) = f"{view.prefix}{original}", map(words, texts)
-            if url not in taken:
-                _, draft = generated_page(url, title, summary)
-                languages = self._not_found() if kind == "missing" else self.site.siblings(original)
-                where = Place(languages=(*languages,))
-                shown = PageView(kind, draft, escape(title), escape(summary), where)
-                text = self._html(edition, shown)
-                yield Page(text, AuditedPage(url, *links_and_anchors(text), url, {}, True))
 
-    def _not_found(self) -> Iterator[tuple[str, str, str]]:
-        """What the page for missing ones says in each language, and where its pages begin."""
-        for view, words in ((e.view, e.language.words) for e in self.site.editions):
-            yield view.language, words("There is no page at this address."), view.prefix + HOME
+def _lists(made: Publication, edition: Edition, renderer: Renderer) -> Iterator[Page]:
+    """The home page, the lists of pages and the 404 page, unless an author wrote them."""
+    view, words = edition.view, edition.language.words
+    pages: list[tuple[Kind, str, str, str]] = [("home", HOME, view.title, view.summary)]
+    if view.paths:
+        pages.append(("list", ALL, "All pages", "Every page of this site, by subject."))
+    if view.other_pages:
+        about = "The rest of the code, by folder."
+        pages.append(("list", HOOD, "Under the hood", about))
+    if edition is made.own:
+        # A server shows it at any address, in all languages.
+        missing = "Page not found", "There is no page at this address."
+        pages.append(("missing", MISSING, *missing))
+    for kind, original, *texts in pages:
+        url, (title, summary) = f"{view.prefix}{original}", map(words, texts)
+        if url not in edition.places:
+            _, draft = generated_page(url, title, summary)
+            languages = _not_found(made) if kind == "missing" else made.siblings(original)
+            where = Place(languages=(*languages,))
+            shown = PageView(kind, draft, escape(title), escape(summary), where)
+            text = renderer.page(shown)
+            yield Page(text, AuditedPage(url, *links_and_anchors(text), url, {}, True))
 
-    def _texts(self) -> Iterator[tuple[str, bytes]]:
-        """The pages as Markdown, ``llms.txt``, and all notes in one text."""
-        site, view = self.site.own, self.site.own.view
-        texts = {draft.url: url for draft in site.drafts if (url := text_url(draft))}
-        sources = {draft.display: texts[draft.url] for draft in site.drafts if draft.url in texts}
-        for edition in self.site.editions:
-            found = {draft.display: url for draft in edition.drafts if (url := text_url(draft))}
-            for parsed, draft in edition.pairs:
-                if url := text_url(draft):
-                    text = page_text(draft, parsed.module, {**sources, **found})
-                    yield file_path(url), text
-        if texts:
-            groups = (*view.paths, *view.catalogue, *view.other_pages)
-            yield "llms.txt", llms(self.site.config, groups, texts)
-            # In the order of `llms.txt`; what no list names comes last.
-            ranks = {link.url: n for n, link in enumerate(p for g in groups for p in g.pages)}
-            pairs = [(parsed.module, draft) for parsed, draft in site.pairs if draft.url in texts]
-            pairs.sort(key=lambda pair: ranks.get(pair[1].url, len(ranks)))
-            yield FULL, b"\n".join(page_text(d, m, sources, code=False) for m, d in pairs)
 
-    def _indexes(self) -> Iterator[tuple[str, bytes]]:
-        """The previews of works and terms, and the files for search engines and other programs."""
-        site, config = self.site.own, self.site.config
-        if self.site.works:
-            yield preview_path(BIBLIOGRAPHY), preview_script(work_previews(self.site.works))
-        drafts = [draft for edition in self.site.editions for draft in edition.drafts]
-        for draft in drafts:
-            if draft.original == GLOSSARY:
-                terms = dict(term_previews(draft, self.typeset))
-                yield preview_path(draft.url), preview_script(terms)
-        listed = [t for t in site.targets.values() if not is_cpp(t.url.partition(".html")[0])]
-        prose = [page_link(draft) for draft in site.drafts if draft.prose]
-        yield "objects.inv", inventory(config.title, config.version, listed, prose)
-        # Without this file GitHub Pages leaves out files such as `_base.html`.
-        yield ".nojekyll", b""
-        yield "robots.txt", robots(config.base_url)
-        if config.base_url:
-            urls = {draft.url for draft in drafts} - {MISSING}
-            for view in (edition.view for edition in self.site.editions):
-                urls |= {f"{view.prefix}{HOME}"} | (
-                    {f"{view.prefix}{ALL}"} if view.paths else set()
-                )
-            yield "sitemap.xml", sitemap(config.base_url, urls)
+def _not_found(made: Publication) -> Iterator[tuple[str, str, str]]:
+    """What the page for missing ones says in each language, and where its pages begin."""
+    for view, words in ((e.view, e.language.words) for e in made.editions):
+        yield view.language, words("There is no page at this address."), view.prefix + HOME
 
-    def _cards(self) -> Iterator[tuple[str, bytes]]:
-        """The pictures of the site's own pages for links on other sites."""
-        modules, site = self.options.node_modules, self.site.own
-        if self.options.sources or self.options.missing_node:
-            return
-        cards = Cards(self.options.theme, modules, modules.parent / "fonts")
-        for parsed, draft in site.pairs:
-            if url := card_url(draft):
-                drawn = (self._figures.get(use.name) for use in draft.figures())
-                picture = next((one.picture for one in drawn if one), "")
-                above = site.place(parsed, draft).around.path_title
-                svg = cards.svg(draft.title, draft.summary, above, site.view.title, picture)
-                key, make = digest(self.site.generator, svg), partial(cards.png, svg)
-                yield file_path(url), self.site.cache.get(f"card {draft.url}", key, make)
 
-    def _replays(self) -> Iterator[tuple[str, bytes]]:
-        """The scripts that pages ask for when a reader starts their replays."""
-        for draft in (draft for edition in self.site.editions for draft in edition.drafts):
-            if (shapes := self._shapes.get(draft.name)) and shapes.replay:
-                texts = draft.translation.replay if draft.translation else {}
-                script = translated_script(shapes.replay, texts) if texts else shapes.replay
-                yield file_path(replay_url(draft.url)), script.encode()
+def _assets(made: Publication, formulas: Sequence[Rendered]) -> Files:
+    """Style sheets, scripts, fonts and the logo."""
+    # Cut fonts are cached beside their packages, since all sites have the same ones.
+    options = made.site.options
+    modules = None if options.missing_node else options.node_modules
+    found = assets(options.theme, options.docs, modules, modules and modules.parent)
+    yield from found.items()
+    css, names = math_style_sheet(formulas)
+    yield "assets/math.css", css.encode()
+    folder = options.cache / "mathfonts" if options.cache else None
+    for name, data in math_fonts(names, formulas, folder).items():
+        yield f"assets/fonts/{name}", data
+    if (logo := made.site.config.logo) and not options.sources:
+        yield made.own.view.logo, (options.root / logo).read_bytes()
 
-    def _words(self) -> Iterator[tuple[str, bytes]]:
-        """What scripts say in other languages, for those that a page loads on demand."""
-        said = [*spoken(scripts(self.options.theme, self.options.docs))]
-        for language in self.site.languages:
-            yield f"assets/{language.prefix}words.js", language.words.script(said)
 
-    def _static(self, made: Collection[str]) -> Iterator[tuple[str, bytes]]:
-        """The author's files beside the Markdown pages; `made` are the build's own."""
-        docs, report = self.options.docs, self.report
-        files = read_static(docs / "pages", "docs_src/pages", report)
-        # Models for the browser and their panels, loaded on demand.
-        live = read_static(docs / "live", "docs_src/live", report)
-        files |= {f"assets/live/{name}": data for name, data in live.items() if name[-3:] != ".py"}
-        for name in sorted(files.keys() & made):
-            message = f"would be written to `{name}`, which the build makes itself"
-            path, hint = f"docs_src/pages/{name}", "rename it, or remove it"
-            report.add(Diagnostic(path, 0, 0, "page-collision", message, hint))
-        yield from files.items()
+def _texts(made: Publication) -> Files:
+    """The pages as Markdown, ``llms.txt``, and all notes in one text."""
+    own, view = made.own, made.own.view
+    texts = {draft.url: url for draft in own.drafts if (url := text_url(draft))}
+    sources = {draft.display: texts[draft.url] for draft in own.drafts if draft.url in texts}
+    for edition in made.editions:
+        found = {draft.display: url for draft in edition.drafts if (url := text_url(draft))}
+        for parsed, draft in edition.pages:
+            if url := text_url(draft):
+                yield file_path(url), page_text(draft, parsed.module, {**sources, **found})
+    if texts:
+        groups = (*view.paths, *view.catalogue, *view.other_pages)
+        yield "llms.txt", llms(made.site.config, groups, texts)
+        # In the order of `llms.txt`; what no list names comes last.
+        ranks = {link.url: n for n, link in enumerate(p for g in groups for p in g.pages)}
+        pairs = [(parsed.module, draft) for parsed, draft in own.pages if draft.url in texts]
+        pairs.sort(key=lambda pair: ranks.get(pair[1].url, len(ranks)))
+        yield FULL, b"\n".join(page_text(d, m, sources, code=False) for m, d in pairs)
+
+
+def _indexes(made: Publication) -> Files:
+    """The previews of works and terms, and the files for search engines and other programs."""
+    own, config, works = made.own, made.site.config, made.site.works
+    if works:
+        yield preview_path(BIBLIOGRAPHY), preview_script(work_previews(works))
+    drafts = [draft for edition in made.editions for draft in edition.drafts]
+    for draft in drafts:
+        if draft.original == GLOSSARY:
+            terms = dict(term_previews(draft, made.typeset))
+            yield preview_path(draft.url), preview_script(terms)
+    listed = [t for t in own.targets.values() if not is_cpp(t.url.partition(".html")[0])]
+    prose = [page_link(draft) for draft in own.drafts if draft.prose]
+    yield "objects.inv", inventory(config.title, config.version, listed, prose)
+    # Without this file GitHub Pages leaves out files such as `_base.html`.
+    yield ".nojekyll", b""
+    yield "robots.txt", robots(config.base_url)
+    if config.base_url:
+        urls = {draft.url for draft in drafts} - {MISSING}
+        for view in (edition.view for edition in made.editions):
+            urls |= {f"{view.prefix}{url}" for url in ((HOME, ALL) if view.paths else (HOME,))}
+        yield "sitemap.xml", sitemap(config.base_url, urls)
+
+
+def _cards(made: Publication) -> Files:
+    """The pictures of the site's own pages for links on other sites."""
+    site, own, options = made.site, made.own, made.site.options
+    if options.sources or options.missing_node:
+        return
+    cards = Cards(options.theme, options.node_modules, options.node_modules.parent / "fonts")
+    for draft in own.drafts:
+        if url := card_url(draft):
+            drawn = (made.results.figures.get(use.name) for use in draft.figures())
+            picture = next((one.picture for one in drawn if one), "")
+            above = own.places[draft.url].around.path_title
+            svg = cards.svg(draft.title, draft.summary, above, own.view.title, picture)
+            key, make = digest(site.generator, svg), partial(cards.png, svg)
+            yield file_path(url), site.cache.get(f"card {draft.url}", key, make)
+
+
+def _replays(made: Publication) -> Files:
+    """The scripts that pages ask for when a reader starts their replays."""
+    for draft in (draft for edition in made.editions for draft in edition.drafts):
+        if (shapes := made.results.shapes.get(draft.name)) and shapes.replay:
+            texts = draft.translation.replay if draft.translation else {}
+            script = translated_script(shapes.replay, texts) if texts else shapes.replay
+            yield file_path(replay_url(draft.url)), script.encode()
+
+
+def _words(made: Publication) -> Files:
+    """What scripts say in other languages, for those that a page loads on demand."""
+    said = [*spoken(scripts(made.site.options.theme, made.site.options.docs))]
+    for language in made.site.languages:
+        yield f"assets/{language.prefix}words.js", language.words.script(said)
+
+
+def _static(made: Publication, taken: Collection[str]) -> Files:
+    """The author's files beside the Markdown pages; `taken` are the build's own."""
+    docs, report = made.site.options.docs, made.site.report
+    files = read_static(docs / "pages", "docs_src/pages", report)
+    # Models for the browser and their panels, loaded on demand.
+    live = read_static(docs / "live", "docs_src/live", report)
+    files |= {f"assets/live/{name}": data for name, data in live.items() if name[-3:] != ".py"}
+    for name in sorted(files.keys() & taken):
+        message = f"would be written to `{name}`, which the build makes itself"
+        path, hint = f"docs_src/pages/{name}", "rename it, or remove it"
+        report.add(Diagnostic(path, 0, 0, "page-collision", message, hint))
+    yield from files.items()

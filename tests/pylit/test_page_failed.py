@@ -9,7 +9,6 @@ from site_tools import build, edit, faults, make_site, pages, succeed
 
 from pylit.model import SourceFile
 from pylit.pages.draft import Drafter
-from pylit.site.publish import SiteFiles
 
 
 def broken(stage: Callable[..., Any]) -> Callable[..., Any]:
@@ -36,7 +35,9 @@ def break_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def break_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SiteFiles, "_page", broken(SiteFiles._page))
+    import pylit.site.publish as publish
+
+    monkeypatch.setattr(publish, "_page", broken(publish._page))
 
 
 STAGES = [break_parsing, break_drafts, break_pages]

@@ -17,7 +17,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Grows with every build that looks at contents."""
     found: list[int] = []
     make = Builder._make
-    monkeypatch.setattr(Builder, "_make", lambda *given: (found.append(1), make(*given)))
+    monkeypatch.setattr(Builder, "_make", lambda *a, **k: (found.append(1), make(*a, **k)))
     return found
 
 

@@ -183,10 +183,6 @@ class ShapeRuns(Runs):
             self._replays[source.name] = function.replay
         return Task(path, function.name, function.line, source.name, arguments, key, stored)
 
-    def cached(self) -> Mapping[str, ModuleShapes]:
-        """Shapes of the modules that need no run, before the others have theirs."""
-        return self._found(self.cached_answers())
-
     def finish(self, report: Report) -> dict[str, ModuleShapes]:
         """Shapes by the names of modules; faults are added to the report."""
         answers: list[tuple[Task, dict[str, Any]]] = []
