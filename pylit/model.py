@@ -89,11 +89,14 @@ class Note:
     language: str = ""
 
 
+DefinitionKind = Literal["module", "class", "function", "method", "constant"]
+
+
 @dataclass(frozen=True, slots=True)
 class Definition:
     """A thing with a name that pages can link to."""
 
-    kind: Literal["module", "class", "function", "method", "constant"]
+    kind: DefinitionKind
     module: str
     #: Name inside the module, ``Layer.forward``; empty for the module itself.
     qualname: str

@@ -4,7 +4,6 @@ import io
 import posixpath
 import re
 import zipfile
-import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, select_autoescape
 
 from pylit.addresses import CARDS, canonical, is_cpp, relative
 from pylit.config import SiteConfig
-from pylit.model import Draft, Module, PageGroup, PageLink, Target
+from pylit.model import Draft, Module, PageGroup
 
 _environment = Environment(
     loader=FileSystemLoader(Path(__file__).resolve().parents[1] / "theme"),
@@ -20,14 +19,6 @@ _environment = Environment(
     trim_blocks=True,
     keep_trailing_newline=True,
 )
-#: Kind of a definition -> the role of Sphinx that refers to it.
-_ROLES = {
-    "module": "py:module",
-    "class": "py:class",
-    "function": "py:function",
-    "method": "py:method",
-    "constant": "py:data",
-}
 
 
 def sitemap(base_url: str, urls: Iterable[str]) -> bytes:
@@ -47,34 +38,6 @@ def robots(base_url: str) -> bytes:
 
 def _rendered(template: str, **values: object) -> bytes:
     return _environment.get_template(template).render(values).encode()
-
-
-def inventory(
-    project: str, version: str, targets: Iterable[Target], prose: Iterable[PageLink]
-) -> bytes:
-    """``objects.inv``, for links of Sphinx projects: definitions, and prose pages as documents.
-
-    The format is version 2 of Sphinx's inventories: four lines of text, then, compressed, one line
-    per object, ``name domain:role priority address displayed-name``.
-    """
-    lines = {_object(t.definition.dotted, _ROLES[t.definition.kind], 1, t.url) for t in targets}
-    for page in prose:
-        lines.add(_object(page.url.removesuffix(".html"), "std:doc", -1, page.url, page.title))
-    header = (
-        "# Sphinx inventory version 2\n"
-        f"# Project: {' '.join(project.split())}\n"
-        f"# Version: {version}\n"
-        "# The remainder of this file is compressed using zlib.\n"
-    )
-    body = "".join(sorted(lines)).encode()
-    return header.encode() + zlib.compress(body, 9)
-
-
-def _object(name: str, role: str, priority: int, url: str, shown: str = "-") -> str:
-    # `$` stands for the object's name, which most anchors end with.
-    if name and url.endswith(name):
-        url = url.removesuffix(name) + "$"
-    return f"{name} {role} {priority} {url} {' '.join(shown.split())}\n"
 
 
 ARCHIVE = "site.zip"

@@ -64,7 +64,7 @@ class Options:
 @cache
 def generator_digest() -> str:
     """Changes with every edit to this package, to the Node scripts, and with every new version."""
-    code = [path for path in sorted(_PYLIT.rglob("*")) if path.suffix in (".py", ".txt")]
+    code = [path for path in sorted(_PYLIT.rglob("*")) if path.suffix in (".py", ".inv")]
     packages = (sys.version, *map(version, _PACKAGES), versions_of_formulas())
     return digest(*packages, *(path.read_bytes() for path in code))
 

@@ -33,7 +33,6 @@ from pylit.outputs.indexes import (
     ARCHIVE,
     FULL,
     archive,
-    inventory,
     llms,
     page_text,
     robots,
@@ -54,6 +53,7 @@ from pylit.site.edition import Edition
 from pylit.site.inputs import Site
 from pylit.site.outcome import progress
 from pylit.site.stages import whole
+from pylit.source.inventories import inventory
 from pylit.source.pages import read_static
 from pylit.words import scripts, spoken
 

@@ -1,29 +1,75 @@
-"""The names of other projects' documentation, from the inventories that Sphinx and pylit write.
+"""Inventories of names, version 2 of Sphinx's format: four lines of text, then, compressed, one
+line per object, ``name domain:role priority address displayed-name``.
 
-An inventory is fetched once, and then stays in the user's cache. Where it cannot be fetched, its
-names are no links, and one warning says so.
+A site writes one, for links of other projects. Those of Python and PyTorch are in ``documented``,
+from where ``docs_src/documented.py`` renews them. Any other that the settings name is fetched once,
+and then stays in the user's cache. Where it cannot be fetched, its names are no links, and one
+warning says so.
 """
 
 import re
 import urllib.request
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Literal
 
 from pylit.cache import digest, user_cache
 from pylit.diagnostics import Diagnostic, Report, Severity
-from pylit.model import Definition, Target
+from pylit.model import Definition, DefinitionKind, PageLink, Target
 
 #: Seconds without an answer, and bytes: numpy's inventory has 200 KB.
 _PATIENCE, _MOST = 5, 10_000_000
 _OBJECT = re.compile(r"(\S+)\s+py:(\w+)\s+-?\d+\s+(\S+)\s")
-_KINDS: Mapping[str, Literal["module", "class"]] = {
+#: Kind of a definition -> its role; what has another role is taken for a function.
+_ROLES: Mapping[DefinitionKind, str] = {
     "module": "module",
     "class": "class",
-    "exception": "class",
+    "function": "function",
+    "method": "method",
+    "constant": "data",
 }
+_KINDS: Mapping[str, DefinitionKind] = {"module": "module", "class": "class", "exception": "class"}
+#: The inventories of the generator, and where what they name is documented.
+DOCUMENTED = Path(__file__).with_name("documented")
+ADDRESSES = {
+    "python": "https://docs.python.org/3/",
+    "pytorch": "https://docs.pytorch.org/docs/stable/",
+}
+
+
+def inventory(
+    project: str, version: str, targets: Iterable[Target], prose: Iterable[PageLink] = ()
+) -> bytes:
+    """``objects.inv``, for links of Sphinx projects: definitions, and prose pages as documents."""
+    lines = {
+        _object(t.definition.dotted, f"py:{_ROLES[t.definition.kind]}", 1, t.url) for t in targets
+    }
+    for page in prose:
+        lines.add(_object(page.url.removesuffix(".html"), "std:doc", -1, page.url, page.title))
+    header = (
+        "# Sphinx inventory version 2\n"
+        f"# Project: {' '.join(project.split())}\n"
+        f"# Version: {version}\n"
+        "# The remainder of this file is compressed using zlib.\n"
+    )
+    body = "".join(sorted(lines)).encode()
+    return header.encode() + zlib.compress(body, 9)
+
+
+def _object(name: str, role: str, priority: int, url: str, shown: str = "-") -> str:
+    # `$` stands for the object's name, which most anchors end with.
+    if name and url.endswith(name):
+        url = url.removesuffix(name) + "$"
+    return f"{name} {role} {priority} {url} {' '.join(shown.split())}\n"
+
+
+@cache
+def documented() -> dict[str, Target]:
+    """The names that are documented by Python or PyTorch."""
+    files = ((DOCUMENTED / f"{name}.inv", address) for name, address in ADDRESSES.items())
+    found = (read_inventory(path.read_bytes(), address) for path, address in files)
+    return {name: target for names in found for name, target in names.items()}
 
 
 def read_inventories(wanted: Sequence[str], root: Path, report: Report) -> dict[str, Target]:
@@ -34,7 +80,7 @@ def read_inventories(wanted: Sequence[str], root: Path, report: Report) -> dict[
         address = address.removesuffix("objects.inv").rstrip("/") + "/"
         try:
             data = (root / path.strip()).read_bytes() if path else _fetched(address)
-            found |= _targets(address, data)
+            found |= read_inventory(data, address)
         except (OSError, ValueError, zlib.error) as error:
             message = f"the names of {address} are no links: {error}"
             hint = "with a network, build again; or name a copy of it, 'ADDRESS PATH'"
@@ -63,25 +109,27 @@ def _answer(address: str) -> tuple[bytes, str]:
     try:
         with urllib.request.urlopen(f"{address}objects.inv", timeout=_PATIENCE) as answer:
             data: bytes = answer.read(_MOST)
-        _targets(address, data)
+        read_inventory(data)
     except (OSError, ValueError, zlib.error) as error:
         return b"", str(error)
     return data, ""
 
 
 @cache
-def _targets(address: str, data: bytes) -> dict[str, Target]:
-    return dict(_objects(address, data))
+def read_inventory(data: bytes, address: str = "") -> dict[str, Target]:
+    """The names of an inventory, with their addresses below that of its project.
 
-
-def _objects(address: str, data: bytes) -> Iterator[tuple[str, Target]]:
+    Raises:
+        ValueError, zlib.error: It is no inventory, or damaged.
+    """
     *head, packed = data.split(b"\n", 4)
     if len(head) < 4 or head[0] != b"# Sphinx inventory version 2":
         raise ValueError("it is no inventory of Sphinx, version 2")
     unpacked = zlib.decompressobj().decompress(packed, 10 * _MOST).decode("utf-8")
-    for line in unpacked.split("\n"):
-        if entry := _OBJECT.match(line):
-            name, role, place = entry.groups()
-            place = place[:-1] + name if place.endswith("$") else place
-            definition = Definition(_KINDS.get(role, "function"), name, "", 0, "")
-            yield name, Target(definition, address + place)
+    found = {}
+    for entry in filter(None, map(_OBJECT.match, unpacked.split("\n"))):
+        name, role, place = entry.groups()
+        place = place[:-1] + name if place.endswith("$") else place
+        definition = Definition(_KINDS.get(role, "function"), name, "", 0, "")
+        found[name] = Target(definition, address + place)
+    return found

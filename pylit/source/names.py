@@ -11,14 +11,13 @@ import builtins
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
-from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from pylit.addresses import is_cpp
 from pylit.diagnostics import nearest
-from pylit.model import Decorated, Definition, Link, Module, SourceFile, Target, Uses
+from pylit.model import Decorated, Link, Module, SourceFile, Target, Uses
 from pylit.source.cpp import includes
+from pylit.source.inventories import documented
 from pylit.source.parse import first_line
 from pylit.source.scopes import (
     Binding,
@@ -112,7 +111,7 @@ class Values:
 
     def target(self, dotted: str) -> Target | None:
         """Where a name is defined in the project, or documented by Python or PyTorch."""
-        return self._lookup(dotted) or documented_target(dotted)
+        return self._lookup(dotted) or documented().get(dotted)
 
     def kind(self, dotted: str) -> str:
         """The kind of definition that a full name has; empty if it has none."""
@@ -552,33 +551,3 @@ class Variables:
                 holds = length == len(path) or is_attribute
                 (whole if holds else parts).add(place(chain[length - 1], self._lines))
         return frozenset(where for where in whole or parts if where)
-
-
-_Kind = Literal["module", "class", "function"]
-_MARKS: Mapping[str, _Kind] = {"/": "module", "^": "class"}
-
-
-def documented_target(dotted: str) -> Target | None:
-    """The entry of a full dotted name in the documentation of Python or PyTorch, if it has one."""
-    url, kind = documented().get(dotted, ("", "function"))
-    return Target(Definition(kind, dotted, "", 0, ""), url) if url else None
-
-
-@cache
-def documented() -> dict[str, tuple[str, _Kind]]:
-    """Address and kind of every documented name; the tables explain their own format."""
-    found: dict[str, tuple[str, _Kind]] = {}
-    for table in sorted(Path(__file__).with_name("documented").glob("*.txt")):
-        address = ""
-        for line in table.read_text("utf-8").splitlines():
-            if not line.startswith(" "):
-                address = line
-                continue
-            owner, *words = line.split()
-            for word in words:
-                name = f"{owner}.{word.rstrip('/^')}".removeprefix("-.")
-                kind = _MARKS.get(word[-1], "function")
-                url = address.replace("#$", "#module-$") if kind == "module" else address
-                url = url.replace("@", owner).replace("$", name.removeprefix("builtins."))
-                found[name] = url, kind
-    return found

@@ -1,6 +1,6 @@
 import pytest
 
-from pylit.source.names import documented, documented_target
+from pylit.source.inventories import documented
 
 PYTHON = "https://docs.python.org/3/"
 PYTORCH = "https://docs.pytorch.org/docs/stable/"
@@ -30,18 +30,18 @@ ABSENT = """numpy numpy.array os.nonsense math.sqrt.x torch.nn.Nonsense torchvis
 @pytest.mark.parametrize("line", ADDRESSES.strip().splitlines())
 def test_what_is_documented_has_a_link(line):
     dotted, address = line.split()
-    target = documented_target(dotted)
+    target = documented().get(dotted)
     assert target is not None and target.definition.dotted == dotted
     assert target.url == address
 
 
 def test_what_is_not_known_to_be_documented_has_no_link():
-    assert [name for name in ["", *ABSENT.split()] if documented_target(name)] == []
+    assert [name for name in ["", *ABSENT.split()] if name in documented()] == []
 
 
 def test_classes_and_modules_are_known():
     names = "torch.nn.Linear torch.nn.Parameter builtins.dict torch.nn math torch.einsum"
-    found = [documented_target(name) for name in names.split()]
+    found = [documented().get(name) for name in names.split()]
     kinds = [target.definition.kind for target in found if target]
     assert kinds == ["class", "class", "class", "module", "module", "function"]
 

@@ -3,7 +3,8 @@ import xml.etree.ElementTree as ET
 import zlib
 
 from pylit.model import Definition, PageLink, Target
-from pylit.outputs.indexes import inventory, robots, sitemap
+from pylit.outputs.indexes import robots, sitemap
+from pylit.source.inventories import inventory
 
 BASE = "https://example.org/nn/"
 NAMESPACE = "{http://www.sitemaps.org/schemas/sitemap/0.9}"

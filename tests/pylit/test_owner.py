@@ -16,10 +16,9 @@ from pylit.config import has_settings, settings
 from pylit.diagnostics import Severity
 from pylit.model import Definition, Target
 from pylit.outputs.assets import accent_rule, contrast
-from pylit.outputs.indexes import inventory
 from pylit.scaffold import init_workflow
 from pylit.site.readme import for_pages
-from pylit.source.inventories import _answer, read_inventories
+from pylit.source.inventories import _answer, inventory, read_inventories
 
 PYPROJECT = """\
 [project]
