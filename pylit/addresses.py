@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from itertools import count
+from unicodedata import category
 from urllib.parse import quote, unquote
 
 from pylit.diagnostics import Report
@@ -16,6 +17,8 @@ MISSING = "404.html"
 ALL, HOOD = "all.html", "under-the-hood.html"
 #: Folder of the pages that compare two modules.
 COMPARED = "compare"
+#: The dialect of a README, whose headings have the anchors that GitHub gives them.
+GITHUB = "github"
 #: The folder of all cards in the site.
 CARDS = "assets/cards/"
 #: The files that are pages beside Python ones.
@@ -118,9 +121,14 @@ class Anchors:
     Args:
         reserved: Anchors that the page makes itself, such as the names of its classes: a heading
             "Softmax" beside a function ``softmax`` becomes ``softmax-section``.
+        github: Whether headings have the anchors that GitHub gives them: the second "Usage" is
+            ``usage-1``, and that is no fault.
     """
 
-    def __init__(self, reserved: Iterable[str] = ()) -> None:
+    def __init__(self, reserved: Iterable[str] = (), *, github: bool = False) -> None:
+        self.github = github
+        #: Anchors that GitHub gives, and those of this page in their place.
+        self.renamed: dict[str, str] = {}
         self._reserved = frozenset(reserved)
         self._taken = set(self._reserved)
         #: The number of the last of the headings with the same words.
@@ -140,14 +148,16 @@ class Anchors:
         """
         if chosen and self.claim(chosen):
             return chosen, True
-        base = slugify(chosen or text)
-        base += "-section" if base in self._reserved else ""
+        base = github_slug(text) if self.github else slugify(chosen or text)
+        if base in self._reserved:
+            self.renamed[base] = base = f"{base}-section"
         if self.claim(base):
             return base, not chosen
-        numbers = count(self._numbers[base] + 2)
+        first = 1 if self.github else 2
+        numbers = count(self._numbers[base] + first)
         found = next(n for n in numbers if self.claim(f"{base}-{n}"))
-        self._numbers[base] = found - 1
-        return f"{base}-{found}", False
+        self._numbers[base] = found - first + 1
+        return f"{base}-{found}", self.github
 
     def level(self, written: int) -> int:
         """Level on the page for a heading written with `written` signs ``#``.
@@ -166,6 +176,12 @@ def slugify(text: str) -> str:
     """Words in lower case joined by hyphens, as GitHub does it: letters of any script are kept."""
     words = re.sub(r"[^\w\s-]", "", text.lower())
     return re.sub(r"[\s_-]+", "-", words).strip("-") or "section"
+
+
+def github_slug(text: str) -> str:
+    """The anchor of a heading on GitHub, where each space is a hyphen and underscores stay."""
+    kept = (c for c in text.strip().lower() if c.isalnum() or c in "_- " or category(c)[0] == "M")
+    return "".join(kept).replace(" ", "-") or "section"
 
 
 def paper_url(paper: str) -> str:

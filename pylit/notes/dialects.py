@@ -22,6 +22,8 @@ from markdown_it.rules_core import StateCore
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
+from pylit.addresses import GITHUB
+
 
 def _by_word(table: str) -> dict[str, str]:
     """The head of its line for each word of a table."""
@@ -162,7 +164,7 @@ def dialect_plugin(md: MarkdownIt, dialect: str) -> None:
     ends: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list"]}
     block = md.block.ruler
     block.before("table", "admonition", _admonition, ends)
-    if dialect == "markdown":
+    if dialect in ("markdown", GITHUB):
         return
     # Only what follows `::` is code. All else that is indented is text.
     md.disable(["code", "lheading"])

@@ -69,7 +69,9 @@ _ADDRESS_OR_ID = re.compile(
 )
 _FOOTNOTE = re.compile(r"\[\^([^\]\s]+)\]")
 #: What an entry of the outline, which is a link, cannot hold.
-_NO_OUTLINE = re.compile(r'<sup class="footnote-ref">.*?</sup>|</?a\b[^>]*>', re.DOTALL)
+_NO_OUTLINE = re.compile(
+    r'<sup class="footnote-ref">.*?</sup>|</?a\b[^>]*>|<span id="[^"]*"></span>', re.DOTALL
+)
 _TAG = re.compile(r"</?([A-Za-z][\w-]*)[^>]*(/?)>")
 #: Where the end of a line is no space: between Chinese characters, and beside their punctuation.
 _WIDE = "\u3000-\u303f\uff00-\uff65"
@@ -426,8 +428,10 @@ class _NoteRenderer:
         """A heading; its anchor may be in it, or before it."""
         inline, closing, *_ = self._after
         children = inline.children or []
-        chosen = [child.content for child in children if child.type == "anchor"]
-        inline.children = children = [child for child in children if child.type != "anchor"]
+        chosen: list[str] = []
+        if not self._context.anchors.github:
+            chosen = [child.content for child in children if child.type == "anchor"]
+            inline.children = children = [child for child in children if child.type != "anchor"]
         if children and children[-1].type == "text":
             text, *explicit = _EXPLICIT.split(children[-1].content)
             children[-1].content = text.rstrip()
@@ -474,7 +478,13 @@ class _NoteRenderer:
         """A paragraph, unless it is a figure, or the anchor of the heading that follows."""
         inline, closing, *following = self._after
         only = (inline.children or [token])[0] if len(inline.children or ()) == 1 else token
-        if only.type == "anchor" and following and following[0].type == "heading_open":
+        anchors = self._context.anchors
+        if (
+            only.type == "anchor"
+            and not anchors.github
+            and following
+            and following[0].type == "heading_open"
+        ):
             following[0].meta["id"] = only.content
             inline.children, closing.type = [], "rendered"
             return ""

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import takewhile
 from urllib.parse import urljoin
 
-from pylit.addresses import HOME, Anchors, is_cpp, relative
+from pylit.addresses import GITHUB, HOME, Anchors, is_cpp, relative
 from pylit.cache import digest
 from pylit.diagnostics import Report, page_failed
 from pylit.model import (
@@ -160,7 +160,7 @@ class _Page:
             address = relative(parsed.url, terms.url if terms else GLOSSARY)
             self.terms = Terms(terms, self.source.display, address)
         names = {section.definition for section in parsed.module.sections}
-        self.anchors = Anchors(names | TEMPLATE_IDS)
+        self.anchors = Anchors(names | TEMPLATE_IDS, github=self.source.docstrings == GITHUB)
         self.heading: NoteHtml | None = None
         self.begun = False
         #: The colours of roles, until the first code.
@@ -200,8 +200,15 @@ class _Page:
             written = (heading["atx"] or heading["setext"]).rstrip("#").strip()
             self.heading = self._title(written, first_line)
             text, first_line = text[heading.end() :], first_line + heading[0].count("\n")
+        # On GitHub the title is a heading among others.
+        top = self.heading.text if heading and self.heading and self.anchors.github else ""
+        named = f'<span id="{html.escape(self.anchors.slug(top)[0])}"></span>' if top else ""
         note = replace(note, text=text, first_line=first_line)
         shown = self._render(note, within)
+        body = named + shown.html
+        for old, new in self.anchors.renamed.items() if self.anchors.github else ():
+            body = body.replace(f'href="#{old}"', f'href="#{new}"')
+        shown = replace(shown, html=body)
         if note.language:
             wrapped = f'<div class="original" lang="{note.language}">\n{shown.html}</div>\n'
             shown = replace(shown, html=wrapped)

@@ -10,9 +10,11 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from pylit.diagnostics import Diagnostic, Report
 from pylit.model import Module, Note, Section, SourceFile, Span
@@ -24,6 +26,17 @@ DEFAULT_ALT = "What the cell above has drawn."
 
 #: The beginning of the first cell: a title, a paragraph, and a line of links.
 _TITLE = re.compile(r"# +([^\n]+)\n*((?:[^\n]+\n?)*)\n*(\[[^\n]*(?=\n*\Z))?")
+#: The address of what is pasted into a cell, and what colours text in a terminal.
+_ATTACHED = re.compile(r"\battachment:([^)\s>\"']+)")
+_COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+#: Kinds of pictures, and how the names of their files end.
+_PICTURES = {
+    "image/png": "png",
+    "image/jpeg": "jpg",
+    "image/gif": "gif",
+    "image/webp": "webp",
+    "image/svg+xml": "svg",
+}
 _CHAPTER = re.compile(r"## [^\n]+\n+[^\n]+")
 
 
@@ -56,10 +69,14 @@ def _page(path: Path, base_url: str) -> tuple[Module, dict[str, bytes]]:
     parts = [f"{links} · " * bool(links) + f"[Download]({path.name})"]
     for cell in (rest, *cells):
         text = "".join(cell["source"])
+        text = _ATTACHED.sub(partial(_attached, cell=cell, name=name, files=files), text)
         named = (about for about in cell["metadata"].values() if isinstance(about, dict))
         about = {key: text for tool in named for key, text in tool.items()}
-        if cell["cell_type"] == "code":
-            fence = max(["```", *(f"{ticks}`" for ticks in re.findall("`{3,}", text))], key=len)
+        fence = max(["```", *(f"{ticks}`" for ticks in re.findall("`{3,}", text))], key=len)
+        if cell["cell_type"] == "raw":
+            # It is written for another program.
+            parts.append(f"{fence}text\n{text.strip()}\n{fence}" if text.strip() else "")
+        elif cell["cell_type"] == "code":
             outputs = (_output(one, about.get("alt", ""), name, files) for one in cell["outputs"])
             parts += [f"{fence}python\n{text}\n{fence}", *filter(None, outputs)]
         elif "chapter" not in about:
@@ -84,15 +101,38 @@ def _page(path: Path, base_url: str) -> tuple[Module, dict[str, bytes]]:
     return replace(module, sections=(Section(tuple(notes), None),)), files
 
 
+def _attached(
+    link: re.Match[str], cell: Mapping[str, Any], name: str, files: dict[str, bytes]
+) -> str:
+    """The address of what is pasted into a cell; without it the link is broken, which is told."""
+    found = cell.get("attachments", {}).get(unquote(link[1]), {})
+    return _picture(found, name, files)[0] or link[1]
+
+
+def _picture(data: Mapping[str, Any], name: str, files: dict[str, bytes]) -> tuple[str, bytes]:
+    """The address and the content of a picture, which is added to `files`; empty if it is none."""
+    for kind, suffix in _PICTURES.items():
+        if written := "".join(data.get(kind, "")):
+            is_text = written.lstrip().startswith("<")
+            content = written.encode() if is_text else base64.b64decode(written)
+            file = f"{name}-{len(files)}.{suffix}"
+            files[file] = content
+            return file.rpartition("/")[2], content
+    return "", b""
+
+
 def _output(output: Mapping[str, Any], alt: str, name: str, files: dict[str, bytes]) -> str:
     """An output of a cell as HTML; a picture is added to `files`."""
     data = output.get("data", {})
-    if png := base64.b64decode("".join(data.get("image/png", ""))):
-        file = f"{name}-{len(files)}.png"
-        files[file] = png
-        width, height = (int.from_bytes(png[at : at + 4], "big") for at in (16, 20))
-        image = f'src="{file.rpartition("/")[2]}" alt="{escape(alt or DEFAULT_ALT)}"'
-        image += f' width="{width}" height="{height}" loading="lazy"'
-        return f'<figure class="out"><img {image}></figure>'
-    text = "".join(output.get("text", data.get("text/plain", ""))).rstrip()
+    address, content = _picture(data, name, files)
+    if address:
+        image = f'src="{address}" alt="{escape(alt or DEFAULT_ALT)}"'
+        if address.endswith(".png"):
+            width, height = (int.from_bytes(content[at : at + 4], "big") for at in (16, 20))
+            image += f' width="{width}" height="{height}"'
+        return f'<figure class="out"><img {image} loading="lazy"></figure>'
+    text = "".join(output.get("text", data.get("text/plain", "")))
+    if output.get("output_type") == "error":
+        text = "\n".join(output["traceback"]) or f"{output['ename']}: {output['evalue']}"
+    text = _COLOURS.sub("", text).rstrip()
     return f'<pre class="fence out">{escape(text, quote=False)}</pre>' if text else ""

@@ -11,25 +11,31 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from markdown_it import MarkdownIt
+
+from pylit.addresses import GITHUB
 from pylit.cache import digest
 from pylit.config import SiteConfig
 from pylit.diagnostics import Report
 from pylit.model import Module
+from pylit.notes.markdown import MAX_DEPTH, RESERVED
 from pylit.source.discover import leaves, read_source
 from pylit.source.pages import text_module
 
-_CODE = re.compile(r"(^ {0,3}(```+|~~~+).*?(?:^ {0,3}\2|\Z)|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"(`+)(?!`)[^\n]*?(?<!`)\1(?!`)")
 _COMMENT = re.compile(r"<!--.*?-->|<(?:picture|source|img|svg)\b[^>]*>", re.DOTALL)
 _HEADING = re.compile(r"<h([1-6])\b[^>]*>\s*(.*?)\s*</h\1>", re.DOTALL | re.IGNORECASE)
 _ANCHOR = re.compile(r"<a\b[^>]*?\bhref=\"([^\"\s]*)\"[^>]*>(.*?)</a>", re.DOTALL | re.IGNORECASE)
 _TAG = re.compile(r"</?[a-zA-Z][a-zA-Z0-9]*(?:\s[^<>]*)?/?>")
+#: What a link may lead to: the id of a tag, or the name of a link.
+_NAMED = re.compile(r"""(?:\bid|^<a\b[^>]*?\bname)\s*=\s*["']([^"'\s<>]+)""", re.IGNORECASE)
 _PICTURE = r"!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])"
 #: A line of pictures, each perhaps in a link.
 _PICTURES = re.compile(
     rf"^(?:[ \t]*(?:\[{_PICTURE}\](?:\([^)]*\)|\[[^\]]*\])?|{_PICTURE}))+[ \t\\]*$", re.MULTILINE
 )
 _LINK = re.compile(r"\[([^\[\]]+)\]\(([^()\s]+)(?:\s+\"[^\"]*\")?\)")
-_DEFINED = re.compile(r"^( {0,3}\[[^\]]+\]:\s*)(\S+)", re.MULTILINE)
+_DEFINED = re.compile(r"^( {0,3}\[(?!\^)[^\]]+\]:\s*)(\S+)", re.MULTILINE)
 #: Characters times tags: each pattern seeks the end of each tag, in a second or two.
 MOST = 100_000_000
 _ELSEWHERE = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:|//|#")
@@ -46,6 +52,7 @@ def read_readme(root: Path, config: SiteConfig, report: Report) -> Iterator[Modu
     if source is not None:
         tree = f"https://github.com/{config.repository}/blob/{config.branch}/"
         text = for_pages(source.text, tree if config.repository else "")
+        source = replace(source, docstrings=GITHUB)
         about = {"title": config.title, "summary": config.summary}
         module = text_module(replace(source, text=text), about, text, 1)
         yield replace(module, source=replace(module.source, digest=digest(text, repr(about))))
@@ -65,22 +72,35 @@ def for_pages(text: str, tree: str) -> str:
         return f"[{found[1]}]({address})" if address else found[1]
 
     def prose(part: str) -> str:
+        part = _CODE.sub(code, part)
         # What is indented inside of a tag would be code without it.
         part = _COMMENT.sub(_lines, re.sub(r"^[ \t]+(?=<[a-zA-Z/])", "", part, flags=re.MULTILINE))
         part = _ANCHOR.sub(lambda a: f"[{a[2].strip()}]({a[1]})" if a[2].strip() else "", part)
         part = _HEADING.sub(lambda h: f"{'#' * int(h[1])} {' '.join(h[2].split())}", part)
-        part = _PICTURES.sub("", _TAG.sub("", part))
-        return _DEFINED.sub(lambda d: d[1] + (target(d[2]) or "#"), _LINK.sub(link, part))
+        part = _PICTURES.sub("", _TAG.sub(tag, part))
+        part = _DEFINED.sub(lambda d: d[1] + (target(d[2]) or "#"), _LINK.sub(link, part))
+        return re.sub("\ue000(\\d+)\ue001", lambda place: codes[int(place[1])], part)
+
+    def code(found: re.Match[str]) -> str:
+        codes.append(found[0])
+        return f"\ue000{len(codes) - 1}\ue001"
+
+    def tag(found: re.Match[str]) -> str:
+        named = _NAMED.search(found[0])
+        return f'<a name="{named[1]}"></a>' if named else ""
 
     if len(text) * text.count("<") > MOST:
         return text
-    pieces = _CODE.split(text)
-    # Between two parts of prose are a piece of code, and its fence.
-    return "".join(
-        piece or "" if at % 3 == 1 else prose(piece)
-        for at, piece in enumerate(pieces)
-        if at % 3 != 2
-    )
+    codes: list[str] = []
+    lines, shown, at = RESERVED.sub("", text).split("\n"), [], 0
+    tokens = MarkdownIt("commonmark", {"maxNesting": MAX_DEPTH}).parse("\n".join(lines))
+    blocks = [token.map for token in tokens if token.type in ("fence", "code_block") and token.map]
+    for first, after in [*blocks, [len(lines), len(lines)]]:
+        if first > at:
+            shown.append(prose("\n".join(lines[at:first])))
+        shown += lines[first:after]
+        at = after
+    return "\n".join(shown)
 
 
 def _lines(found: re.Match[str]) -> str:

@@ -95,3 +95,37 @@ def test_a_site_shows_them_and_pages_lead_to_them(tmp_path: Path) -> None:
     assert f'<li><a href="{COLAB}">Open in Colab</a></li>' in page
     assert '<a href="grow.ipynb">Download</a>' in (site / "site/notebooks/grow.html").read_text()
     assert (site / "site/notebooks/grow.ipynb").read_text() == written(CELLS)
+
+
+FAILED = {"output_type": "error", "ename": "F", "evalue": "never", "traceback": []}
+
+
+def test_what_is_pasted_what_failed_drawings_and_raw_cells_are_shown(tmp_path: Path) -> None:
+    pasted = base64.b64encode(PNG).decode()
+    svg = "<svg xmlns='http://www.w3.org/2000/svg'></svg>"
+    cells = [
+        note("# Grow"),
+        note("---\nkernel: mine\n---\n") | {"cell_type": "raw"},
+        note("See ![a curve](attachment:my%20c.png).")
+        | {"attachments": {"my c.png": {"image/png": pasted}}},
+        code(
+            "1 / 0",
+            FAILED | {"traceback": ["\x1b[31mE\x1b[0m: <no>"]},
+        ),
+        code("2 / 0", FAILED),
+        code("draw()", {"data": {"image/svg+xml": [svg], "text/plain": "<Figure>"}}),
+        code("photo()", {"data": {"image/jpeg": pasted}}),
+        note("Lost: ![gone](attachment:gone.png)."),
+    ]
+    (tmp_path / "grow.ipynb").write_text(written(cells))
+    (module,), files = read_notebooks(tmp_path, "", report := Report())
+    text = module.source.text
+    assert not report
+    assert "```text\n---\nkernel: mine\n---\n```" in text
+    assert "See ![a curve](grow-1.png)." in text and files["notebooks/grow-1.png"] == PNG
+    assert '<pre class="fence out">E: &lt;no&gt;</pre>' in text
+    assert '<pre class="fence out">F: never</pre>' in text
+    assert '<img src="grow-2.svg"' in text and files["notebooks/grow-2.svg"] == svg.encode()
+    assert '<img src="grow-3.jpg"' in text and "<Figure>" not in text
+    # What is not there is a broken link, which the audit tells.
+    assert "![gone](gone.png)" in text

@@ -1,6 +1,8 @@
 """What the owner of a project finds: README, metadata, colour, logo, links to other projects."""
 
+import html
 import http.server
+import re
 import shutil
 import threading
 from collections.abc import Iterator
@@ -11,6 +13,7 @@ import yaml
 from pylit_sources import parse
 from site_tools import build, cache, faults, make_site, succeed
 
+from pylit.addresses import Anchors, github_slug
 from pylit.cli import main
 from pylit.config import has_settings, settings
 from pylit.diagnostics import Severity
@@ -332,3 +335,77 @@ def test_the_opening_of_a_readme_is_shown_once(tmp_path: Path) -> None:
     succeed(tmp_path)
     home = (tmp_path / "site/index.html").read_text().partition("<body")[2]
     assert home.count(" things great.") == 1
+
+
+GITHUB = """\
+# Great
+
+<a name="top"></a>
+
+[a](#-install) [b](#load--save) [c](#my_name) [d](#usage-1) [e](#top) [f](#great) [g](#results)
+[h](#put) [`code`](pkg/one.py)
+
+## 🚀 Install
+
+<a name="put"></a>
+## Load / Save
+
+## my_name
+
+## Usage
+
+1. Add this:
+
+    ```html
+    <div id="app"></div>
+    ```
+
+### Usage
+
+Or this:
+
+    <script src="app.js"></script>
+    see [x](y.md) and ![z](z.png)
+
+A claim.[^1]
+
+## Results
+
+[^1]: The note of it.
+"""
+
+
+def test_a_readme_is_the_markdown_of_github(tmp_path: Path) -> None:
+    settings = {"docs_src/site.toml": 'title = "t"\nsources = ["pkg"]\n'}
+    make_site(tmp_path, NO_SETTINGS | settings | {"README.md": GITHUB})
+    succeed(tmp_path)
+    page = (tmp_path / "site/index.html").read_text()
+    links = dict(re.findall(r'<a href="#([^"]*)">([a-h])</a>', page))
+    assert sorted(links.values()) == list("abcdefgh")
+    assert not [anchor for anchor in links if page.count(f'id="{anchor}"') != 1]
+    assert page.count('id="usage"') == page.count('id="usage-1"') == 1
+    text = html.unescape(re.sub("<[^>]+>", "", page))
+    codes = ['<div id="app"></div>', '<script src="app.js"></script>', "[x](y.md) and ![z](z.png)"]
+    for code in codes:
+        assert code in text
+    assert "The note of it." in text and "[^1]" not in text and "](pkg" not in text
+
+
+@pytest.mark.parametrize(
+    ("heading", "anchor"),
+    [
+        ("🚀 Install", "-install"),
+        ("Load / Save", "load--save"),
+        ("my_name", "my_name"),
+        ("What's new?", "whats-new"),
+        ("C++ & Python", "c--python"),
+        ("1.2.3 (2024-01-02)", "123-2024-01-02"),
+        ("Über uns", "über-uns"),
+        ("⚙️ Setup", "\ufe0f-setup"),
+        ("安装", "安装"),
+    ],
+)
+def test_a_heading_of_a_readme_has_the_anchor_of_github(heading: str, anchor: str) -> None:
+    assert github_slug(heading) == anchor
+    anchors = Anchors(github=True)
+    assert [anchors.slug(heading)[0] for _ in range(3)] == [anchor, f"{anchor}-1", f"{anchor}-2"]
