@@ -1,5 +1,5 @@
 // The hands of a positional encoding: one of them along all positions, and all of them at one.
-draws.clocks = ({ turns, length, left, step, middle, high }, { hand, position }, parts) => {
+stages.clocks = ({ turns, length, left, step, middle, high }, { hand, position }, parts) => {
   const at = (p, value) => [left + p * step, middle - value * high];
   for (const [name, wave] of [["sine", Math.sin], ["cosine", Math.cos]]) {
     const points = Array.from({ length }, (_, p) => at(p, wave(turns[hand] * p)).map(short).join(" "));

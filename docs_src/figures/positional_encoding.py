@@ -7,11 +7,11 @@ import torch
 from labml_nn.transformers.positional_encoding import get_positional_encoding
 from pylit.figures.draw import (
     WIDTH,
-    Demo,
     Figure,
     Knob,
     Panel,
     Plot,
+    Stage,
     Table,
     arrow,
     box,
@@ -98,7 +98,7 @@ def clocks():
         f"The waves of hand {hand} along {length} positions, and {hands} dials at position "
         f"{position}: hand 0 has gone round more than once, hand {hand} shows {sine:.2f} and "
         f"{cosine:.2f}, and from the middle on hands stand nearly upright.",
-        demo=Demo(
+        stage=Stage(
             "clocks",
             [
                 Knob("hand", "Hand", 0, hands - 1, 1, hand),

@@ -1,5 +1,5 @@
 // The softmax of logits that are divided by a temperature: the likeliest ones, and all others.
-draws.temperature = ({ logits, labels, scale }, { temperature }, parts) => {
+stages.temperature = ({ logits, labels, scale }, { temperature }, parts) => {
   const powers = logits.map((logit) => Math.exp((logit - logits[0]) / temperature));
   const sum = powers.reduce((a, b) => a + b);
   const shares = powers.map((power) => power / sum);

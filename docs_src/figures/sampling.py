@@ -9,7 +9,7 @@ import torch
 
 from labml_nn import sampling
 from labml_nn.sampling import Temperature
-from pylit.figures.draw import WIDTH, Demo, Figure, Knob, Table, bar_list
+from pylit.figures.draw import WIDTH, Figure, Knob, Stage, Table, bar_list
 
 #: A letter, and how many of those that follow it are shown by themselves.
 LETTER, SHOWN = "t", 9
@@ -45,7 +45,7 @@ def temperature():
         f"{now[1]:.0%}, {names[2]} {now[2]:.0%}, and on down. At a temperature of 0.5 the first "
         f"has {shown[0.5][0]:.0%}, at 2 {shown[2.0][0]:.0%}.",
         Table(["letter", *(f"τ = {tau:g}" for tau in shown)], rows),
-        Demo(
+        Stage(
             "temperature",
             [Knob("temperature", "Temperature", 0.1, 3.0, 0.1, 1.0)],
             {

@@ -23,7 +23,7 @@ import math
 import xml.etree.ElementTree as ET
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from html import escape
 from itertools import groupby, pairwise
 from typing import Any, SupportsFloat
@@ -625,7 +625,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """A slider beside a figure."""
+    """A slider below a figure."""
 
     name: str
     label: str
@@ -639,52 +639,114 @@ class Knob:
         ends = {"min": self.low, "max": self.high, "step": self.step, "value": self.value}
         numbers = {key: f"{value:g}" for key, value in ends.items()}
         slider = tag("input", type="range", name=self.name, **numbers, autocomplete="off")
-        return tag("p", tag("label", escape(self.label), slider), tag("b", f"{self.value:g}"))
+        return tag("p", tag("label", escape(self.label), slider), tag("b", shown(self.value)))
 
 
 @dataclass(frozen=True, slots=True)
-class Demo:
-    """The knobs of a figure, and the data with which a script redraws it.
+class Choice:
+    """Tokens below a figure, of which a reader chooses one; its value is the number of the token.
 
-    The figure is drawn for the first values of the knobs. `name` is that of a function which a
-    script in ``docs_src/figures`` adds to `draws`; elements that it changes have the attribute
-    ``data-p``.
+    With `sets`, a mapping for each token from names of sliders to values, it moves these sliders.
     """
 
     name: str
-    knobs: Sequence[Knob]
-    data: Mapping[str, Any]
-    #: The text of the script for the first values of the knobs.
-    says: str
+    label: str
+    options: Sequence[str]
+    value: int = 0
+    sets: Sequence[Mapping[str, float]] = ()
 
     def html(self) -> str:
-        """The knobs, and the data."""
+        """The tokens, after their label."""
+        found = []
+        for number, option in enumerate(self.options):
+            radio = tag(
+                "input",
+                type="radio",
+                name=self.name,
+                value=str(number),
+                checked="checked" if number == self.value else "",
+                data_sets=json.dumps(self.sets[number]) if self.sets else "",
+                autocomplete="off",
+            )
+            found.append(tag("label", radio, escape(option)))
+        return tag("fieldset", tag("legend", escape(self.label)), *found)
+
+
+def grab(part: str, x: str = "", y: str = "", unit: float = 24.0) -> str:
+    """An element that a reader drags.
+
+    Dragged to the right, it moves the slider named `x`, and upwards the one named `y`, by one for
+    each `unit` of the drawing.
+    """
+    return tag("g", part, class_="grab", data_x=x, data_y=y, data_unit=unit)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What a reader does with a figure: go through its steps, and change what it is drawn from.
+
+    The figure is drawn for the first step and the first values. `name` is that of a function which
+    a script in ``docs_src/figures`` adds to `stages`; elements that it changes have the attribute
+    ``data-p`` (`hook`). With as many panels as steps, each panel is what its step is about.
+    """
+
+    name: str
+    #: The sliders and choices.
+    knobs: Sequence[Knob | Choice] = ()
+    #: The data with which the script draws.
+    data: Mapping[str, Any] = field(default_factory=dict)
+    #: The text of the script for the first step and the first values.
+    says: str = ""
+    #: What the steps are called, in a word each; they follow the items of the numbered list beside.
+    steps: Sequence[str] = ()
+
+    def above(self) -> str:
+        """The buttons of the steps."""
+        buttons = (
+            tag(
+                "button",
+                f"<b>{number}</b> {escape(name)}",
+                type="button",
+                aria_pressed=str(number == 1).lower(),
+            )
+            for number, name in enumerate(self.steps, 1)
+        )
+        inside = "".join(buttons)
+        return tag("div", inside, class_="steps js", role="group", aria_label="Steps") * bool(
+            inside
+        )
+
+    def html(self) -> str:
+        """The knobs, what it says, and the data."""
         data = json.dumps(self.data, ensure_ascii=False, separators=(",", ":"))
         data = tag("script", data.replace("</", "<\\/"), type="application/json")
         knobs = (knob.html() for knob in self.knobs)
         inside = (*knobs, tag("output", escape(self.says)), data)
-        return tag("div", *inside, class_="knobs js", data_demo=self.name)
+        return tag("div", *inside, class_="knobs js", data_stage=self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """Drawings side by side, with a text alternative, a table of their numbers, and knobs."""
+    """Drawings side by side, with a text alternative, a table of their numbers, and a stage."""
 
     panels: Sequence[Panel]
     #: What it shows, best with the numbers of the run.
     alt: str
     table: Table | None = None
-    demo: Demo | None = None
+    stage: Stage | None = None
     #: The script of ``docs_src/live`` with a model, which a button below the figure starts.
     live: str = ""
 
     def picture(self) -> str:
-        """The HTML of its drawings and of its knobs."""
-        drawings = "".join(panel.svg() for panel in self.panels)
+        """The HTML of its drawings and of its stage."""
+        drawings, stage = "".join(panel.svg() for panel in self.panels), self.stage
+        by_step = stage is not None and len(stage.steps) == len(self.panels) > 1
+        drawings = drawings.replace("<svg", '<svg class="at"', 1) if by_step else drawings
         # Links inside an image cannot have the focus, so with links it is a group.
         role, alt = "group" if "<a " in drawings else "img", " ".join(self.alt.split())
-        picture = tag("div", drawings, class_="panels", role=role, aria_label=alt)
-        picture += self.demo.html() if self.demo else ""
+        kind = "panels by-step" if by_step else "panels"
+        picture = tag("div", drawings, class_=kind, role=role, aria_label=alt)
+        picture = stage.above() + picture + stage.html() if stage else picture
         if self.live:
             button = tag("button", "Try it", type="button", data_live=self.live)
             picture += tag("p", button, class_="js")

@@ -90,7 +90,7 @@ def test_the_script_draws_what_the_build_has_drawn(
 ):
     """Nothing changes when the script comes; then a knob turns there and back."""
     page = visit(url).page
-    figure = page.locator("figure.fig", has=page.locator("[data-demo]"))
+    figure = page.locator("figure.fig", has=page.locator("[data-stage]"))
     shown = figure.locator(".panels, output, b")
 
     def state() -> list[str]:
@@ -103,7 +103,7 @@ def test_the_script_draws_what_the_build_has_drawn(
 
     before = state()
     page.get_by_label(label, exact=True).focus()
-    page.wait_for_function("typeof pylit.knobs == 'function'")
+    page.wait_for_function("typeof pylit.stage == 'function'")
     page.wait_for_timeout(50)
     assert state() == before
     page.keyboard.press("ArrowRight")
@@ -116,10 +116,10 @@ def test_the_script_draws_what_the_build_has_drawn(
 @pytest.mark.parametrize("presses", [-8, 12])
 def test_the_temperature_is_that_of_the_module(presses: int, visit: Callable[..., Visit]):
     page = visit(SAMPLING).page
-    form = page.locator("[data-demo=temperature]")
+    form = page.locator("[data-stage=temperature]")
     logits = json.loads(form.locator("script").text_content() or "")["logits"]
     page.get_by_label("Temperature", exact=True).focus()
-    page.wait_for_function("typeof pylit.knobs == 'function'")
+    page.wait_for_function("typeof pylit.stage == 'function'")
     for _ in range(abs(presses)):
         page.keyboard.press("ArrowRight" if presses > 0 else "ArrowLeft")
     tau = 1 + presses / 10
@@ -141,11 +141,11 @@ def test_the_hands_are_those_of_the_module(visit: Callable[..., Visit]):
     for label, value in (("Hand", hand), ("Position", position)):
         slider = page.get_by_label(label, exact=True)
         slider.focus()
-        page.wait_for_function("typeof pylit.knobs == 'function'")
+        page.wait_for_function("typeof pylit.stage == 'function'")
         slider.fill(str(value))
     table = get_positional_encoding(24, 49, dtype=torch.float64)[:, 0]
     sine, cosine = table[position, 2 * hand : 2 * hand + 2].tolist()
-    said = page.locator("[data-demo=clocks] output").inner_text()
+    said = page.locator("[data-stage=clocks] output").inner_text()
     assert f"At position 33 it shows {sine:.2f} and {cosine:.2f}." in said
     for i, line in enumerate(page.locator("[data-p=hand]").all()):
         angle = math.radians(float((line.get_attribute("transform") or "")[7:-1]))

@@ -91,10 +91,10 @@ def test_the_replay(visit: Callable[..., Visit]):
 
 def test_figures(visit: Callable[..., Visit]):
     page = bracketed(visit, "labml_nn/transformers/positional_encoding.html").page
-    form = page.locator("[data-demo]").first
+    form = page.locator("[data-stage]").first
     form.locator("input").first.focus()
     expect(form.locator("output")).to_contain_text("⟦Hand ")
-    assert outside(page, "[data-demo] output") == set()
+    assert outside(page, "[data-stage] output") == set()
 
 
 def in_another_edition(window: Visit, files: Mapping[str, str], link: str) -> None:

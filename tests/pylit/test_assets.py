@@ -36,10 +36,10 @@ def test_the_files(made: dict[str, bytes]):
 
 def test_a_site_adds_scripts_of_its_figures(made: dict[str, bytes], cache: Path, tmp_path: Path):
     (tmp_path / "figures").mkdir()
-    (tmp_path / "figures/bars.js").write_text("// Bars.\ndraws.bars = () => 1;\n")
+    (tmp_path / "figures/bars.js").write_text("// Bars.\nstages.bars = () => 1;\n")
     own = dict(assets(THEME, tmp_path, MODULES, cache))
     assert {name for name in made if own[name] != made[name]} == {"assets/figures.js"}
-    assert b"draws.bars = () => 1;\n})();" in own["assets/figures.js"]
+    assert b"stages.bars = () => 1;\n})();" in own["assets/figures.js"]
 
 
 def test_the_second_build_takes_fonts_from_the_cache(

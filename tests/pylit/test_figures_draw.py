@@ -9,11 +9,11 @@ import torch
 
 from pylit.figures.draw import (
     WIDTH,
-    Demo,
     Figure,
     Knob,
     Panel,
     Plot,
+    Stage,
     Table,
     arc,
     element,
@@ -113,14 +113,14 @@ def test_a_heat_map_shows_its_matrix():
 
 def test_what_a_page_gets_of_a_figure():
     knob = Knob("n", "How <many>", 0, 3, 0.5, 1)
-    demo = Demo("draw", [knob], {"end": "</script>"}, "One & all.")
+    stage = Stage("draw", [knob], {"end": "</script>"}, "One & all.")
     table = Table(["a", "b"], [["1", "<2>"]], title="Its numbers")
     panel = Panel(10, 20, (element("rect", "f"),))
-    figure = Figure([panel, panel], 'Two "bars"\n  and more.', table, demo)
+    figure = Figure([panel, panel], 'Two "bars"\n  and more.', table, stage)
     picture = figure.picture()
     assert picture.startswith('<div class="panels" role="img" aria-label="Two &quot;bars&quot; and')
     assert picture.count("<svg") == 2
-    assert '<div class="knobs js" data-demo="draw"><p><label>How &lt;many&gt;<input' in picture
+    assert '<div class="knobs js" data-stage="draw"><p><label>How &lt;many&gt;<input' in picture
     assert 'name="n" min="0" max="3" step="0.5" value="1"' in picture
     assert "<output>One &amp; all.</output>" in picture
     assert picture.count("</script>") == 1

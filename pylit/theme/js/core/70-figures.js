@@ -1,7 +1,16 @@
-// Knobs of a figure: what they do is loaded when a reader reaches for one.
-for (const form of findAll("[data-demo]")) {
-  const ready = () => load("figures.js").then(() => window.pylit.knobs(form));
-  for (const sign of onPoint) form.addEventListener(sign, ready, { once: true });
+// What a reader may do with a figure is loaded when one reaches for it, or for one with steps, comes near.
+for (const form of findAll("[data-stage]")) {
+  const figure = form.closest("figure");
+  const ready = () => load("figures.js").then(() => window.pylit.stage(form));
+  let begun;
+  const once = () => { begun ??= ready().catch(() => {}) };
+  for (const sign of onPoint) figure.addEventListener(sign, once, { once: true });
+  if (!figure.querySelector(".steps")) continue;
+  new IntersectionObserver(([{ isIntersecting }], observer) => {
+    if (!isIntersecting) return;
+    observer.disconnect();
+    once();
+  }, { rootMargin: "50%" }).observe(figure);
 }
 // A model that runs in the page is loaded when a reader presses its button, and so is a replay of the code: by
 // its button or by the shape of a tensor.
