@@ -19,6 +19,8 @@ from typing import Any, TypeVar
 Value = TypeVar("Value")
 
 _SUFFIX = ".pylit-cache"
+#: No folder, and none can be made in it.
+NOWHERE = Path(os.devnull)
 
 
 class CacheError(Exception):
@@ -129,7 +131,18 @@ def folder_lock(folder: Path) -> Iterator[None]:
 
 
 def user_cache() -> Path:
-    """The folder ``PYLIT_CACHE``, else ``pylit`` in the user's folder for caches."""
-    usual = "Library/Caches" if sys.platform == "darwin" else ".cache"
-    shared = os.environ.get("XDG_CACHE_HOME") or Path.home() / usual
-    return Path(os.environ.get("PYLIT_CACHE") or Path(shared, "pylit")).absolute()
+    """The folder ``PYLIT_CACHE``, else ``pylit`` in the user's folder for caches.
+
+    A user without a home folder, as in some containers, has none: it is below `NOWHERE`, where
+    nothing can be written, and whoever tries says so and names ``PYLIT_CACHE``.
+    """
+    if named := os.environ.get("PYLIT_CACHE"):
+        with suppress(RuntimeError):  # of a home folder that is not known
+            return Path(named).expanduser().absolute()
+    if shared := os.environ.get("XDG_CACHE_HOME"):
+        return Path(shared, "pylit").absolute()
+    try:
+        home = Path.home()
+    except RuntimeError:
+        return NOWHERE / "pylit"
+    return home / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "pylit"

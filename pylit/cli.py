@@ -2,6 +2,7 @@
 
 import argparse
 import atexit
+import io
 import os
 import shutil
 import sys
@@ -61,11 +62,20 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _path(text: str) -> Path:
+    """A path, in which ``~`` is the home folder, also where no shell has seen to it."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        message = f"the home folder in {text} is not known; write the path in full"
+        raise argparse.ArgumentTypeError(message) from None
+
+
 def _parser(prog: str) -> argparse.ArgumentParser:
     shared = argparse.ArgumentParser(add_help=False)
     add = shared.add_argument
-    add("sources", nargs="*", type=Path, metavar="SOURCE", help="a site or packages to render")
-    add("--out", type=Path, metavar="DIR", help="the output folder (default: site/)")
+    add("sources", nargs="*", type=_path, metavar="SOURCE", help="a site or packages to render")
+    add("--out", type=_path, metavar="DIR", help="the output folder (default: site/)")
     jobs = "number of processes (default: one per core, here %(default)s)"
     add("--jobs", type=_count, default=cores(), metavar="N", help=jobs)
     run = "run the site's traces and figures: code of its folder, with your rights"
@@ -73,7 +83,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     add("--verbose", action="store_true", help="show every warning")
     add("--title", default="", help="title of a site without docs_src/site.toml")
     add("--base-url", default="", metavar="URL", help="address of such a site")
-    add("--cache", type=Path, metavar="DIR", help="the folder of cached results")
+    add("--cache", type=_path, metavar="DIR", help="the folder of cached results")
     parser = argparse.ArgumentParser(
         prog=prog,
         description="Render annotated Python as side by side pages: notes left, code right.",
@@ -95,11 +105,11 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     serve.set_defaults(check=False, strict=False)
     about = "write the settings of a site for a package in this folder"
     init = commands.add_parser("init", help=about)
-    init.add_argument("path", nargs="?", type=Path, metavar="PACKAGE")
+    init.add_argument("path", nargs="?", type=_path, metavar="PACKAGE")
     workflow = "write a workflow, too, that publishes the site with GitHub Pages"
     init.add_argument("--github", action="store_true", help=workflow)
     new = commands.add_parser("new", help="write the beginning of a new page")
-    new.add_argument("path", type=Path, metavar="PACKAGE/PAGE.py")
+    new.add_argument("path", type=_path, metavar="PACKAGE/PAGE.py")
     about = "write or refresh the files of the site's pages in another language"
     into = commands.add_parser("translate", help=about)
     into.add_argument("language", metavar="LANGUAGE", help="such as zh or pt-BR")
@@ -112,6 +122,10 @@ def _parser(prog: str) -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None, home: Path | None = None) -> int:
     """Run ``pylit``, or ``build_site.py`` of a repository `home`; returns the exit status."""
+    # What a terminal of another encoding cannot show is shown as \xe9; nothing fails.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     parser = _parser("build_site.py" if home else "pylit")
     argv, about = sys.argv[1:] if argv is None else argv, ("--help", "--version")
     if home and (not argv or (argv[0].startswith("--") and argv[0] not in about)):

@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from pylit.cache import digest, user_cache
+from pylit.cache import NOWHERE, digest, user_cache
 
 #: MathJax and npm need this version.
 OLDEST = 20
@@ -93,6 +93,8 @@ def set_up(*, tests: bool = False) -> None:
         folder = tempfile.TemporaryDirectory(dir=FOLDER.parent, prefix="new-")
     except OSError as error:
         reason = f"{FOLDER.parent} cannot be written ({error.strerror or error})"
+        if NOWHERE in FOLDER.parents:
+            reason = "the user has no home folder for what npm fetches"
         raise NodeError(f"{reason}; set PYLIT_CACHE to a folder that can") from None
     with folder as name:
         new = Path(name, "new")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from site_tools import FILES, REPOSITORY, cache, make_site, pages, tree
 
+from pylit.cache import user_cache
 from pylit.cli import main
 from pylit.node.process import NodeError
 
@@ -185,3 +186,52 @@ def test_without_a_folder_for_caches_a_site_is_built_all_the_same(
     said = capsys.readouterr().err
     assert "file/cache cannot be written" in said and "nothing is cached" in said
     assert "pkg/more6.html" in pages(tmp_path / "out")
+
+
+def test_without_a_home_folder_a_site_is_built_and_the_option_named(
+    package: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
+) -> None:
+    """As for a user of a container who is in no list of users."""
+
+    def unknown() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("PYLIT_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", unknown)
+    assert not user_cache().exists()
+    with pytest.raises(OSError):
+        user_cache().mkdir(parents=True)
+    assert main(["build", str(package), "--out", str(tmp_path / "out")]) == 0
+    assert "nothing is cached; --cache DIR names another folder" in capsys.readouterr().err
+    assert pages(tmp_path / "out")
+
+
+def test_a_tilde_is_the_home_folder_in_every_path(
+    package: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    source = f"~/{package.relative_to(tmp_path)}"
+    assert main(["build", source, "--out=~/site", "--cache=~/cache"]) == 0
+    assert pages(tmp_path / "site") and (tmp_path / "cache").is_dir()
+    assert not list((tmp_path / "here").iterdir())
+    with pytest.raises(SystemExit):
+        main(["build", "~nobody-of-this-name/package"])
+    assert "the home folder in ~nobody-of-this-name/package is not known" in capsys.readouterr().err
+
+
+def test_a_terminal_that_knows_only_ascii(package: Path, tmp_path: Path) -> None:
+    """In a process of its own, since a terminal's encoding is decided when it starts."""
+    (package / "größe.py").write_text("x = 1  # π\n", encoding="utf-8")
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    for words in (
+        ["build", str(package), "--out", str(tmp_path / "ü"), "--cache", str(cache(tmp_path))],
+        ["new", "naïve.py"],
+        ["translate", "zh", "--missing"],
+    ):
+        program = [sys.executable, "-m", "pylit", *words]
+        done = subprocess.run(program, env=environment, capture_output=True, cwd=tmp_path)
+        assert "Traceback" not in (done.stdout + done.stderr).decode("ascii")
+    assert "π" in (tmp_path / "ü/pkg/größe.html").read_text(encoding="utf-8")
