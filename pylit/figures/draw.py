@@ -12,7 +12,7 @@ of them has the prefix ``p-``, because the page has short class names as well.
     t4 t5 t6            tones: all else, a state or a second head, an error
     l f c k r x         line, filled shape, cells of a heat map, cell, ribbon, hatching
     thin thick d round  styles of lines          far      in the background
-    g b                 grid, border             halo     words on top of lines
+    g b o               grid, border, page       halo     words on top of lines
     h on n z            words: title, important, a number, a zero
     w m num sum s       words: a token, a symbol, a number in a column, a result, a small label
     small mid large big sizes of words
@@ -131,8 +131,12 @@ def polyline(points: Iterable[tuple[float, float]]) -> str:
 
 
 def hook(part: str, name: str) -> str:
-    """An element that a script finds by its ``data-p``, and changes."""
-    return part.replace(" ", f' data-p="{name}" ', 1)
+    """An element that a script finds by its ``data-p``, and changes; without a name, as it is."""
+    return part.replace(" ", f' data-p="{name}" ', 1) if name else part
+
+
+#: For functions that have an argument of this name.
+_hooked = hook
 
 
 # --- Numbers and words ----------------------------------------------------------------------------
@@ -337,6 +341,139 @@ def loop(
     side = abs(height)
     d = f"M{x:.0f} {y:.0f}c0 {-1.3 * height:.0f} {side:.0f} {-height:.0f} {0.42 * side:.0f} 0"
     return _stroke(d, weight, tone, full, near, hook, "round")
+
+
+# --- Points, distributions, networks --------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """Points and vectors in a plane, with one unit for both axes."""
+
+    x: Range
+    y: Range
+    #: Pixels from one integer to the next.
+    unit: float = 24.0
+    #: Its upper left corner in the drawing.
+    left: float = 24.0
+    top: float = 20.0
+
+    def at(self, x: float, y: float) -> tuple[float, float]:
+        """The place in the drawing of a point of the plane."""
+        return self.left + (x - self.x[0]) * self.unit, self.top + (self.y[1] - y) * self.unit
+
+    def axes(self, step: float = 1.0) -> list[str]:
+        """A line with its number at each multiple of `step`."""
+        (low, high), (bottom, top), found = self.x, self.y, []
+        for tick in _multiples(low, high, step):
+            (x, y), end = self.at(tick, bottom), self.at(tick, top)
+            found += [line(x, y, *end, "g"), text(x, y + LINE, shown(tick), "middle")]
+        for tick in _multiples(bottom, top, step):
+            (x, y), end = self.at(low, tick), self.at(high, tick)
+            found += [line(x, y, *end, "g"), text(x - 6, y + 4, shown(tick), "end")]
+        return found
+
+    def point(self, x: float, y: float, tone: int, r: float = 5.0, hook: str = "") -> str:
+        """A point."""
+        cx, cy = self.at(x, y)
+        return element("circle", f"f t{tone}", cx=cx, cy=cy, r=r, data_p=hook)
+
+    def vector(self, x: float, y: float, tone: int, hook: str = "") -> str:
+        """An arrow from the origin to a point."""
+        return _hooked(arrow(*self.at(0, 0), *self.at(x, y), f"l t{tone} thick"), hook)
+
+
+def _multiples(low: float, high: float, step: float) -> list[float]:
+    return [i * step for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def distribution(
+    x: float,
+    foot: float,
+    shares: Sequence[SupportsFloat],
+    names: Sequence[str],
+    tone: int = 0,
+    *,
+    step: float = 30.0,
+    high: float = 60.0,
+    digits: int = 2,
+    chosen: int | None = None,
+    hook: str = "",
+) -> list[str]:
+    """Shares as bars on a line at `foot`, with their numbers above and their names below.
+
+    Args:
+        step: From bar to bar; a bar takes two thirds of it.
+        high: Height of a bar for a share of 1.
+        chosen: The bar that the words are about; all others are grey.
+        hook: The ``data-p`` of the bars; that of their numbers ends in ``-number``.
+    """
+    width, found = step * 2 / 3, [line(x, foot, x + step * len(shares), foot, "g")]
+    for i, (share, name) in enumerate(zip(map(float, shares), names, strict=True)):
+        middle, height = x + (i + 0.5) * step, max(share * high, 1)
+        size = {"x": middle - width / 2, "y": foot - height, "width": width, "height": height}
+        kind = tone if chosen in (None, i) else 4
+        found.append(element("rect", f"f t{kind}", **size, fill_opacity=".6", data_p=hook))
+        number = text(middle, foot - height - 4, shown(share, digits), classes="n")
+        found.append(_hooked(number, hook and f"{hook}-number"))
+        found.append(word(middle, foot + 17, name))
+    return found
+
+
+def flow(
+    x1: float, y1: float, x2: float, y2: float, value: float, tone: int = 5, hook: str = ""
+) -> str:
+    """A number on its way: a line with a head, and the number above its middle."""
+    number = text((x1 + x2) / 2, (y1 + y2) / 2 - 6, shown(value), "middle", "sum halo")
+    return arrow(x1, y1, x2, y2, f"l t{tone}") + _hooked(number, hook)
+
+
+def knot(x: float, y: float, sign: str, tone: int = 4, r: float = 9.0) -> str:
+    """An operation on numbers that meet: a circle with its sign, such as × or +."""
+    ground = element("circle", "o", cx=x, cy=y, r=r)
+    return (
+        ground
+        + element("circle", f"l t{tone}", cx=x, cy=y, r=r)
+        + text(x, y + 4, sign, classes="n")
+    )
+
+
+def unrolled(
+    inputs: Sequence[str],
+    states: Iterable[Iterable[SupportsFloat]],
+    outputs: Sequence[str] = (),
+    *,
+    tone: int = 5,
+    first: float = 40.0,
+    step: float = 70.0,
+    top: float = 40.0,
+    w: float = 34.0,
+    h: float = 22.0,
+    digits: int = 2,
+) -> list[str]:
+    """A recurrent network, a step for each input: input, state with its numbers, output.
+
+    Args:
+        states: The numbers of the state after each step, below each other.
+        first: The middle of the first step; `step` leads to the next.
+        top: Upper edge of the states; outputs stand above it.
+    """
+    columns = [[float(value) for value in state] for state in states]
+    tall = len(columns[0]) * h
+    most = max((abs(value) for state in columns for value in state), default=1.0)
+    found = []
+    for i, (token, state) in enumerate(zip(inputs, columns, strict=True)):
+        x = first + i * step
+        look = {"most": most, "digits": digits}
+        found += grid(x - w / 2, top, [[value] for value in state], tone, w, h, **look)  # type: ignore[arg-type]
+        found.append(arrow(x, top + tall + 20, x, top + tall + 3, "l t4"))
+        found.append(word(x, top + tall + 36, token))
+        if i:
+            middle = top + tall / 2
+            found.append(arrow(x - step + w / 2 + 2, middle, x - w / 2 - 3, middle, f"l t{tone}"))
+        if outputs:
+            found += [arrow(x, top - 2, x, top - 17, "l t4"), word(x, top - 22, outputs[i])]
+    return found
 
 
 # --- Plots ----------------------------------------------------------------------------------------

@@ -31,9 +31,8 @@ MEASURES = """() => [
   }).map(head => head.textContent)
 ]"""
 
-# A lesson stands whole on its page, from the first reading to the exercises, and may take more
-# bytes than other pages. Elman, with cell, layer, network and language model, may have more
-# elements, too, and the page of a whole backward pass most. Decision 038 has what they cost.
+# A lesson stands whole on its page, from an illustrated first reading to the exercises, and may
+# take more bytes and elements than other pages, as may the page of a whole backward pass.
 LESSONS = {
     f"labml_nn/{name}.html"
     for name in (
@@ -52,7 +51,7 @@ LESSONS = {
 NOTEBOOK = "notebooks/feedback.html"
 POSITIONS = "labml_nn/transformers/positional_encoding.html"
 BY_HAND = "labml_nn/kernels/feedback_by_hand.html"
-LARGEST = {BY_HAND: 6700, "labml_nn/recurrent/elman/index.html": 5700}
+LARGEST = dict.fromkeys((*LESSONS, BY_HAND), 7000)
 
 # Where each part that a reader sees first begins, in pixels from the top, once it is painted.
 TOPS = """() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => {
@@ -133,12 +132,12 @@ def test_html_is_small(site: Path):
     sizes = {url: packed((site / url).read_bytes()) for url in pages(site)}
     long = {english(url) for url, size in sizes.items() if size > 25 * 1024}
     assert long <= LESSONS | {BY_HAND, NOTEBOOK}
-    assert max(sizes.values()) <= 40 * 1024
+    assert max(sizes.values()) <= 64 * 1024
 
 
 def test_style_sheet_and_script_are_small(site: Path):
     parts = [site / "assets" / name for name in ("site.css", "site.js")]
-    assert sum(packed(part.read_bytes()) for part in parts) <= 12 * 1024
+    assert sum(packed(part.read_bytes()) for part in parts) <= 16 * 1024
 
 
 def test_the_typefaces_are_small(site: Path):
@@ -155,7 +154,7 @@ def test_a_first_view_takes_four_requests_before_fonts(site: Path, visit: Callab
     assert sorted(before_fonts) == sorted(
         [MHA, "assets/site.css", "assets/math.css", "assets/site.js"]
     )
-    assert sum(packed((site / path).read_bytes()) for path in before_fonts) <= 110 * 1024
+    assert sum(packed((site / path).read_bytes()) for path in before_fonts) <= 130 * 1024
 
 
 def test_the_validator_finds_no_errors(site: Path, java: str, tmp_path: Path):
