@@ -19,7 +19,9 @@ from labml_nn.transformers.mha import KVCache, MultiHeadAttention
 from labml_nn.transformers.utils import padding_mask, subsequent_mask
 from pylit.figures.draw import (
     WIDTH,
+    Demo,
     Figure,
+    Knob,
     Panel,
     Plot,
     arc,
@@ -185,8 +187,8 @@ def layer():
         text(174, 84, "more layers"),
         arrow(xs[-1], 66, xs[-1], 52, "l t4"),
         text(xs[-1], 42, "prediction", "middle", "on"),
-        text(174, 42, "for example of the"),
-        text(174, 56, "next word"),
+        text(174, 42, "for example"),
+        text(174, 56, "the next word"),
         text((xs[0] + xs[-1]) / 2, bottom - 7, "a vector for each token", "middle"),
     ]
     return Figure(
@@ -196,6 +198,37 @@ def layer():
         f"cell for a noun is now {(weights @ X)[2, 0]:.1f}, for most comes from “dog”. Right, a "
         "layer of a Transformer: attention connects all tokens, then a feed-forward network works "
         "on each of them alone. More layers follow, and a prediction.",
+    )
+
+
+#: The same as the numbers of the example, in words.
+ROLES = (
+    ("query", "it looks for", Q, ("an adjective", "an adjective", "a noun, alive")),
+    ("key", "it advertises", K, ("a noun, alive", "a noun, a thing", "an adjective")),
+    ("value", "it hands over", V, ("about this dog", "about this bone", "about tiredness")),
+)
+
+
+def roles():
+    """What three tokens look for, advertise and hand over, in words."""
+    panels, w, h, top = [], 122.0, 30.0, 22.0
+    for name, does, tone, said in ROLES:
+        parts = [text(0, 11, name, classes=f"h t{tone}"), text(46, 11, does)]
+        for i, (token, words) in enumerate(zip(TOKENS, said, strict=True)):
+            y = top + i * (h + 4)
+            parts.append(word(40, y + 20, token, "end"))
+            # The query that is followed, and the key that it fits best.
+            near = (name == "query") == (token == "tired") and token != "bone"
+            parts.append(cell(46, y, w, h, tone, 0.3 if near else 0.08, "" if near else "far"))
+            parts.append(text(46 + w / 2, y + 19, words, classes="n"))
+        panels.append(Panel(170, top + 3 * (h + 4), tuple(parts), growth=1.3))
+    alt = []
+    for i, token in enumerate(TOKENS):
+        each = ", ".join(f"{name} “{words[i]}”" for name, _, _, words in ROLES)
+        alt.append(f"{token.capitalize()}: {each}.")
+    return Figure(
+        panels,
+        f"What three words look for, advertise and hand over. {' '.join(alt)}",
     )
 
 
@@ -236,7 +269,7 @@ def dictionary():
     for y, token in zip(rows, TOKENS, strict=True):
         soft += [entry(kx, y, token, K), entry(vx, y, token, V)]
     soft.append(element("circle", "f t2", cx=272, cy=rows[1], r=8))
-    soft.append(text(288, rows[1] - 16, "blend", "end", "t2"))
+    soft.append(text(288, rows[1] + 24, "blend", "end", "t2 halo"))
     return Figure(
         [Panel(WIDTH, 150, tuple(hard)), Panel(WIDTH, 150, tuple(soft))],
         "Left, a dictionary: the query “Bob” is equal to one key, and its value 7 comes out. "
@@ -313,7 +346,7 @@ def projections():
 
 STEPS = ("Compare", "Scale", "Softmax", "Average")
 #: Places in the panels in which `mha.js` draws too.
-GEOMETRY = {"mid": 158, "unit": 10, "bar": 158, "hundred": 84, "first": 48, "ten": 20}
+GEOMETRY = {"mid": 128, "unit": 6, "hundred": 84, "rows": (60, 100, 140)}
 
 
 def _pair(numbers):
@@ -358,7 +391,7 @@ def _scale(products, scores):
     h, top, mid, unit = 40.0, 40.0, GEOMETRY["mid"], GEOMETRY["unit"]
     parts = _step(2, "Scale", ("e", None), " = ", ("q", Q), " · ", ("k", K), " / √4")
     bottom = top + 3 * h
-    for tick in (-8, -4, 0, 4, 8):
+    for tick in range(-12, 13, 4):
         x = mid + tick * unit
         parts += [line(x, top - 4, x, bottom, "g"), text(x, bottom + 15, shown(tick), "middle")]
     parts += [
@@ -366,7 +399,7 @@ def _scale(products, scores):
         text(72, top - 12, "● score", classes="on"),
     ]
     for i, token in enumerate(TOKENS):
-        y = top + (i + 0.5) * h
+        y = GEOMETRY["rows"][i]
         a, b = mid + products[i] * unit, mid + scores[i] * unit
         parts.append(word(38, y + 5, token, "end"))
         parts.append(hook(line(a, y, b, y, "l t4"), "shift"))
@@ -374,13 +407,13 @@ def _scale(products, scores):
         parts.append(element("circle", "l t4", cx=a, **look, data_p="product"))
         parts.append(element("circle", "f t4", cx=b, **look, data_p="score"))
         words = f"{shown(products[i])} / 2 = {shown(scores[i])}"
-        parts.append(hook(text(WIDTH, y - 8, words, "end", "num"), "half"))
+        parts.append(hook(text(WIDTH, y + 4, words, "end", "num"), "half"))
     return Panel(WIDTH, bottom + 20, tuple(parts))
 
 
 def _softmax(scores, powers, shares):
     """Scores, their exponentials, and the weights."""
-    top, h, bar = 40.0, 30.0, GEOMETRY["bar"]
+    top, h, bar = 40.0, 30.0, 158.0
     parts = _step(3, "Softmax", ("A", A), " = exp ", ("e", None), " / sum")
     for x, words, at in ((80, "score", "end"), (142, "exp", "end"), (bar, "weight", "start")):
         parts.append(text(x, top - 6, words, at, "t0" if at == "start" else ""))
@@ -431,6 +464,12 @@ def stage():
     products = (keys @ qs[2]).tolist()
     scores = [product / math.sqrt(len(q)) for product in products]
     powers = [math.exp(score) for score in scores]
+    says = (
+        f"Query {listed(q)}: products {listed(products)}, scores {listed(scores)}, weights "
+        f"{listed(shares, 3)}, average {_pair(result)}."
+    )
+    knobs = [Knob(name, name, -4, 4, 1, value) for name, value in zip(FEATURES, q, strict=True)]
+    data = {"keys": keys.int().tolist(), "values": values.int().tolist(), **GEOMETRY}
     return Figure(
         [
             _compare(q, keys.tolist(), products),
@@ -438,8 +477,8 @@ def stage():
             _softmax(scores, powers, shares),
             _average(values.tolist(), shares, result),
         ],
-        f"Query {listed(q)}: products {listed(products)}, scores {listed(scores)}, weights "
-        f"{listed(shares, 3)}, average {_pair(result)}.",
+        says,
+        demo=Demo("attention", knobs, data, says),
     )
 
 
@@ -640,7 +679,7 @@ def heads():
         best = row.index(max(row))
         for s in sorted((1, 2), key=row.__getitem__):
             end = MIDDLES[PLACES[s]]
-            height = up * (30 + 0.2 * (end - start))
+            height = up * (30 + 0.2 * (end - start)) * (1 if s == best else 0.5)
             parts.append(arc(start + 3, end, edge, height, row[s], tone, 18, near=s == best))
         parts.append(loop(start - 10, edge, up * 36, row[0], tone, 18, near=False))
         end = MIDDLES[PLACES[best]]
@@ -648,7 +687,7 @@ def heads():
         place = edge - up * (0.75 * (30 + 0.2 * (end - start)) + 11) + (0 if up > 0 else 16)
         parts.append(text(middle, place, f"{row[best]:.3f}", "middle", f"large halo t{tone}"))
         name = f"head {head + 1}: {('what is it like?', 'what did it leave?')[head]}"
-        side = (308, 72) if up > 0 else (430, edge + 46)
+        side = (308, 72) if up > 0 else (430, edge + 66)
         parts.append(text(*side, name, "middle", f"large halo t{tone}"))
     return Figure(
         [Panel(600, 226, tuple(parts))],
@@ -665,26 +704,26 @@ def joined():
     _, _, v, weights, averages = _attend(attention=attention)
     with torch.no_grad(), kernels.disabled():
         out = attention(query=X[:, None], key=X[:, None], value=X[:, None])[:, 0]
-    left, wide, high, first = 44.0, 37.0, 25.0, []
+    left, wide, high, first = 40.0, 34.0, 25.0, []
     for head, tone in enumerate((A, SECOND)):
         y = 44 + head * (3 * high + 60)
-        at = left + 3 * wide + 14, left + 3 * wide + 14 + 48 + 16
+        at = left + 3 * wide + 12, left + 3 * wide + 12 + 48 + 14
         first.append(text(0, y - 27, f"head {head + 1}", classes=f"h t{tone}"))
         for x, parts in (
             (left + 1.5 * wide, (("A", tone), "  3 × 3")),
             (at[0] + 24, (("V", V), "  3 × 2")),
-            (at[1] + 40, (("A", tone), ("V", V), "  3 × 2")),
+            (at[1] + 36, (("A", tone), ("V", V), "  3 × 2")),
         ):
             first.append(letter(x, y - 7, *parts, at="middle"))
         first += [word(left - 7, y + (i + 0.5) * high + 4, t, "end") for i, t in enumerate(TOKENS)]
         first += grid(left, y, weights[..., head], tone, wide, high, digits=3, most=1)
         first += grid(at[0], y, v[:, head], V, 24, high, most=10)
-        first += grid(at[1], y, averages[:, head], tone, 38, high, digits=2, most=10)
-        first.append(text(at[0] - 7, y + 1.5 * high + 4, "·", "middle"))
-        first.append(text(at[1] - 8, y + 1.5 * high + 4, "=", "middle"))
+        first += grid(at[1], y, averages[:, head], tone, 36, high, digits=2, most=10)
+        first.append(text(at[0] - 6, y + 1.5 * high + 4, "·", "middle"))
+        first.append(text(at[1] - 7, y + 1.5 * high + 4, "=", "middle"))
     bottom = y + 3 * high + 4
 
-    wide, high, top = 44.0, 22.0, 44.0
+    left, wide, high, top = 44.0, 44.0, 22.0, 44.0
     second = [title("side by side, times the output matrix")]
     for head, tone in enumerate((A, SECOND)):
         x = left + 2 * head * wide

@@ -6,6 +6,7 @@ summary: >
   weighted average of what they offer. Several heads do this in parallel.
 paper: https://arxiv.org/abs/1706.03762
 notebook: notebooks/mha.ipynb
+tones: {query: 3, key: 1, value: 2, weight: 0}
 ---
 
 *The dog left the bone because it was tired.* Who was tired? You know at once that it
@@ -13,8 +14,8 @@ was the *dog*. Now read *dry* in place of *tired*, and it was the *bone*. You lo
 back from the last word and chose what matters to it. **Attention** lets a network do
 the same.
 
-![From *tired* to three of the words: the thicker the line, the more the word counts.
-You will compute these numbers below.](figure:mha.sentence)
+![From *tired* to three of the words: the thicker the line, the more the word
+counts.](figure:mha.sentence)
 
 **Where are we?** A network computes with numbers. So a text is cut into **tokens**,
 which are words or parts of words, and each token becomes a vector of $C$ numbers, its
@@ -27,18 +28,19 @@ token alone. From the last vectors it predicts, for example, the next word.
 
 ![*Tired* now has something of a noun: it has taken that from *dog*.](figure:mha.layer)
 
-How can a token "decide" anything? With three vectors, which the network learns to
-compute from its features:
+How can a token "decide" anything? With three vectors, computed from its features:
 
 * The **query** is what a token looks for. For *tired*: "a noun that is alive, please."
 * The **key** is what a token advertises. For *dog*: "I am a noun, and alive."
 * The **value** is what a token hands over to those that choose it. For *dog*: what the
   others should know about this dog.
 
+![*Tired* looks for what *dog* advertises.](figure:mha.roles)
+
 A dictionary in Python returns the *one* value whose key is equal to your query.
 Attention returns a *blend of all values*, and the better a key matches the query, the
 more its value counts. Nothing in this is all or nothing, so every step has a gradient,
-and the network can learn all three.
+and all of it can be learned.
 
 ![A dictionary returns one value, attention some of each.](figure:mha.dictionary)
 
@@ -67,8 +69,7 @@ Now *tired* takes four steps. Change its query while you read, and see what move
 
 1. **Compare** the query with each key, also with its own, by a **dot product**:
    multiply number by number, then add up. For *dog* you get 2·1 + 2·1 + 0·0 + 0·0 = 4.
-   The more two vectors point the same way, the larger it is. It is 0 at a right angle,
-   and negative if they point in opposite ways.
+   The more two vectors point the same way, the larger it is.
 
 2. **Scale**: divide by $\sqrt{d_k}$, where $d_k$ is how many numbers a query has. Ours
    have 4, so we divide by 2. The result is the **score** $e$ of each key.
@@ -91,8 +92,8 @@ farther it usually is from 0. The softmax of such large scores gives one key nea
 the weight, and then its gradient [vanishes](#scaling-and-gradients). Divided by
 $\sqrt{d_k}$, the scores spread alike for every $d_k$, and so do the weights.
 
-![Random queries and keys with d = 4, 16 and 64 numbers. The bars are the weights of
-eight keys, on average.](figure:mha.scaling)
+![Random queries and keys of d numbers, and the weights of eight keys, on
+average.](figure:mha.scaling)
 
 Why the root? Suppose that all numbers of queries and keys are independent, with mean 0
 and variance 1. (The **variance** is the mean of the squares, if the mean is 0. Its root
@@ -106,9 +107,9 @@ distance from 0 is $\sqrt{d_k}$, for example 8 with 64 numbers. After the divisi
 ## All tokens at once
 
 *Dog* and *bone* take the same four steps, each with its own query. To do it in one go,
-write all vectors below each other, as the rows of a matrix $X$. Then $Q = X W^Q$ has
-all queries as its rows, and in the same way you get $K$ and $V$. In $QK^\top$, where
-the row of a query meets the column of a key, you find their dot product. The rows of
+write the features of all tokens below each other, as the rows of a matrix $X$. Then $Q
+= X W^Q$ has all queries as its rows, and in the same way you get $K$ and $V$. Where the
+row of a query meets the column of a key, $QK^\top$ has their dot product. The rows of
 $AV$ are the averages.
 
 This is the formula of the paper that introduced the Transformer
@@ -143,7 +144,7 @@ compute $H$ averages, each with its own projections (§3.2.2). They are called *
 ![Two heads of *dog*, with matrices that we chose.](figure:mha.heads)
 
 The results of the heads are put side by side, and a last matrix $W^O$ turns them into
-$C$ features again. Each of these can use what different heads have found. In a formula:
+$C$ features again:
 
 \begin{align}
 \operatorname{MultiHead}(X, Y, Z)
@@ -166,13 +167,13 @@ sentence to translate. You meet it in the [encoder–decoder](models.py).
 
 ## Masks
 
-Some keys must not be seen. There are two reasons.
+Some keys must not be seen, for two reasons.
 
-**The future.** A language model learns to predict the next token. In training we give
-it the whole text at once, and it predicts at each token the next one. At *dog* it
-should predict *left*. If *dog* could attend to *left*, the model would copy the answer
-and learn nothing. So each token may attend to itself and to earlier tokens only.
-Attention with this rule is called **causal**.
+**The future.** A language model learns to predict the next token. In training it reads
+the whole text at once and predicts at each token the next one. At *dog* it should
+predict *left*. If *dog* could attend to *left*, the model would copy the answer and
+learn nothing. So each token may attend to itself and to earlier tokens only. This is
+called **causal** attention.
 
 How do you hide a key? Set its score to $-\infty$ before the softmax. Its weight becomes
 $\exp(-\infty) = 0$, and the others still sum to one.
@@ -203,9 +204,9 @@ valid, and we keep them in a [cache](#KVCache). The new token is a single query.
 
 ![Only what has full colour is computed.](figure:mha.cache)
 
-There is one more catch. A weighted average does not care about order. So without a mask
-*dog* gets the same vector in *dog bites man* as in *man bites dog*. The next lesson
-repairs this with [positional encoding](positional_encoding.py).
+There is one more catch. An average does not care about order. So without a mask *dog*
+gets the same vector in *dog bites man* as in *man bites dog*. The next lesson repairs
+this with [positional encoding](positional_encoding.py).
 
 ![The same words in another order: *tired* receives the same.](figure:mha.order)
 
@@ -271,7 +272,7 @@ name](#trained-heads).
 ![Weights above 0.15, from the characters of a line. ↵ is the line break, ␣ a
 space.](figure:mha.looking)
 
-The model runs in this page and writes like this:
+It runs in this page and writes like this:
 
 > And not will should the grace as in this:\
 > There the loss awaid blood out
@@ -404,10 +405,12 @@ class MultiHeadAttention(nn.Module):
 
         $$Q_{tbh} \cdot K_{sbh} = \sum_{d=1}^{d_k} Q_{tbhd} \, K_{sbhd}$$
 
-        This is step 1 of the example. `attend` then divides these products by
-        $\sqrt{d_k}$, and the result is the score $e$. The products have their own
-        method so that variants can replace them, for example with [relative
-        positions](positional_encoding.py).
+        This is step 1 of the example. The more two vectors point the same way, the
+        larger their product is. It is 0 at a right angle and negative if they point in
+        opposite ways, and its size also grows with their lengths. `attend` then divides
+        these products by $\sqrt{d_k}$, and the result is the score $e$. The products
+        have their own method so that variants can replace them, for example with
+        [relative positions](positional_encoding.py).
         """
         # How do you read `einsum`? Each letter is an axis. `d` is in both inputs but
         # not in the output, so it is summed over. That sum is the dot product. All
@@ -434,9 +437,10 @@ class MultiHeadAttention(nn.Module):
         | both together | `[T, T, B]` | |
         | one for each head | `[T\|1, S, B\|1, H]` | |
 
-        Other shapes are refused, because they could broadcast without an error and hide
-        other keys. The page about [masks](utils.py) makes them. Do you have a mask from
-        elsewhere? Compare the [conventions](#mask-conventions) first.
+        Padding gets output vectors, too, which you ignore. Other shapes are refused,
+        because they could broadcast without an error and hide other keys. The page
+        about [masks](utils.py) makes them. Do you have a mask from elsewhere? Compare
+        the [conventions](#mask-conventions) first.
         """
         if (
             not isinstance(mask, Tensor)
@@ -695,10 +699,11 @@ class KVCache:
 # Do heads really find subjects? Partly. In a trained translator, Voita et al.
 # ([-@voita2019analyzing]) found heads that look at a neighbouring token, heads that
 # follow syntax, for example from a verb to its subject, and a head that looks at rare
-# words. In BERT, Clark et al. ([-@clark2019what]) found similar ones. Language models
-# also have **induction heads** ([@olsson2022context]). They look for an earlier
-# occurrence of the current token and attend to the token after it, so that the model
-# can copy what came next.
+# words. (A head can look at a neighbour as soon as each vector says where its token
+# stands, which the next lesson adds.) In BERT, Clark et al. ([-@clark2019what]) found
+# similar ones. Language models also have **induction heads** ([@olsson2022context]).
+# They look for an earlier occurrence of the current token and attend to the token after
+# it, so that the model can copy what came next.
 #
 # But many heads do little that you could name. Voita et al. removed 38 of the 48 heads
 # of an encoder, and the translations lost 0.15 points of BLEU, a measure of their
