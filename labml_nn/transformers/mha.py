@@ -26,7 +26,8 @@ A **Transformer**, the network behind today's language models, has many **layers
 each of them attention mixes the tokens, and then a feed-forward network works on each
 token alone. From the last vectors it predicts, for example, the next word.
 
-![*Tired* now has something of a noun: it has taken that from *dog*.](figure:mha.layer)
+![Here each token hands over its features, so *tired* now has something of a
+noun.](figure:mha.layer)
 
 How can a token "decide" anything? With three vectors, computed from its features:
 
@@ -47,8 +48,9 @@ and all of it can be learned.
 ## A worked example
 
 Let us compute what *tired* receives. To keep it small, we take three words and four
-features: is a word a noun, (said of) something alive, (said of) a thing, an adjective?
-In a trained network the features are learned and have no names.
+features. Is a word a noun? Does it go with what is *alive*, as *tired* does, or with a
+*thing*, as *dry* does? Is it an *adjective*? (In a trained network the features are
+learned and have no names.)
 
 Look at the query of *tired*. It has a 2 at *noun* and at *alive*, so this is what it
 looks for. The key of *dog* has both. *Bone* is a noun, but not alive. *Tired* itself
@@ -89,7 +91,8 @@ alone, as from a dictionary.
 
 **Why do we divide?** A dot product is a sum of $d_k$ terms, and the more terms, the
 farther it usually is from 0. The softmax of such large scores gives one key nearly all
-the weight, and then its gradient [vanishes](#scaling-and-gradients). Divided by
+the weight. Then its gradient [vanishes](#scaling-and-gradients), and queries and keys
+hardly learn. Divided by
 $\sqrt{d_k}$, the scores spread alike for every $d_k$, and so do the weights.
 
 ![Random queries and keys of d numbers, and the weights of eight keys, on
@@ -152,8 +155,8 @@ $C$ features again:
 \text{head}_h &= \operatorname{Attention}(X W_h^Q, \; Y W_h^K, \; Z W_h^V)
 \end{align}
 
-Each head usually has $d_k = C / H$ numbers in a query, a key and a value. Then all
-heads together take as many multiplications as one with $d_k = C$.
+Each head usually has $d_k = C / H$ numbers in a query. (Ours have more, so that you can
+read them.) Then all heads together take as many multiplications as one with $d_k = C$.
 
 ![The path of both heads. Below *thing* stands what both of them have
 found.](figure:mha.joined)
@@ -221,8 +224,8 @@ heads.](figure:mha.book)
 
 Now the same network with weights that do not depend on the tokens: all equal, or one
 learned for each place. It sees which digits are in a book, but not whose they are. So
-it learns to guess the most frequent one, and is right in 30 of 100 new books. Attention
-is right in all of 2,000 ([how we trained them](#the-telephone-book)).
+it learns to guess the most frequent one, and is right in about 30 of 100 new books.
+Attention is right in all of 2,000 ([how we trained them](#the-telephone-book)).
 
 ![Five seeds for each network: the lines of the two others lie on each
 other.](figure:mha.curves)
@@ -272,7 +275,7 @@ name](#trained-heads).
 ![Weights above 0.15, from the characters of a line. ↵ is the line break, ␣ a
 space.](figure:mha.looking)
 
-It runs in this page and writes like this:
+The model runs in this page and writes like this:
 
 > And not will should the grace as in this:\
 > There the loss awaid blood out
@@ -481,8 +484,9 @@ class MultiHeadAttention(nn.Module):
         scores = self.get_scores(query, key)
 
         # **Scale.** Without the division the scores of long queries would saturate the
-        # softmax, as [you have seen](#a-worked-example). Dividing by $d_k$ would be too
-        # much, for then all weights would be nearly equal.
+        # softmax, as [you have seen](#a-worked-example) (footnote 4 of the paper).
+        # Dividing by $d_k$ would be too much, for then all weights would be nearly
+        # equal.
         scores = scores * self.scale
 
         # **Mask.** Hidden keys get the score $-\infty$. Since $\exp(-\infty) = 0$,

@@ -193,7 +193,7 @@ def test_the_task_needs_attention():
     """Right in all new books with attention; otherwise in 30 of 100, with every seed."""
     found = results("mha", "accuracy")
     assert set(found["attention"]) == {1.0} and len(found["attention"]) == 5
-    (others,) = re.findall(r"right in (\d+) of 100 new books", PAGE)
+    (others,) = re.findall(r"right\s+in\s+about (\d+) of 100 new books", PAGE)
     for model in ("fixed", "average"):
         assert found[model] == pytest.approx([int(others) / 100] * 5, abs=0.015)
     weights = results("mha", "weights")["attention"]
