@@ -189,6 +189,12 @@ def test_the_bare_module_fits_a_screen():
     assert 12 <= sum(bool(line.strip()) for line in code.splitlines()) <= 20
 
 
+def test_the_notebook_begins_with_the_bare_module():
+    recipe = (Path(mha.__file__).parents[2] / "docs_src/notebooks/mha.md").read_text("utf-8")
+    _, code = BARE.split("\n\n\n", 1)
+    assert code in recipe
+
+
 def test_the_task_needs_attention():
     """Right in all new books with attention; otherwise in 30 of 100, with every seed."""
     found = results("mha", "accuracy")
