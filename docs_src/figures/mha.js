@@ -9,7 +9,7 @@ const adding = (numbers, total, digits) => {
   return whole.map((number) => number / unit);
 };
 
-draws.attention = ({ keys, values, rows, mid, unit, hundred }, knobs, parts) => {
+stages.attention = ({ names, keys, values, rows, mid, unit, hundred }, knobs, parts) => {
   const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
   const show = (number, digits) =>
     (digits ? number.toFixed(digits) : `${Math.round(number * 100) / 100}`).replace("-", "−");
@@ -21,9 +21,8 @@ draws.attention = ({ keys, values, rows, mid, unit, hundred }, knobs, parts) => 
     });
   };
 
-  const query = Object.values(knobs);
-  const terms = keys.map((key) => key.map((number, j) => number * query[j]));
-  const products = terms.map(sum);
+  const query = names.map((name) => knobs[name]);
+  const products = keys.map((key) => sum(key.map((number, j) => number * query[j])));
   const scores = products.map((product) => product / Math.sqrt(query.length));
   const powers = scores.map(Math.exp);
   const weights = powers.map((power) => power / sum(powers));
@@ -33,13 +32,12 @@ draws.attention = ({ keys, values, rows, mid, unit, hundred }, knobs, parts) => 
 
   write("q", (j) => show(query[j]));
   write("factor", (i) => show(query[i % query.length]));
-  parts("term").forEach((term, i) => term.classList.toggle("p-off", !terms.flat()[i]));
   write("sum", (i) => `= ${show(products[i])}`);
 
   const at = (number) => short(mid + number * unit);
   move("product", (i) => ({ cx: at(products[i]) }));
   move("score", (i) => ({ cx: at(scores[i]) }));
-  move("shift", (i) => ({ d: `M${at(products[i])} ${rows[i]}H${at(scores[i])}` }));
+  move("shift", (i) => ({ d: `M${at(products[i])} ${rows[i]}L${at(scores[i])} ${rows[i]}` }));
   write("half", (i) => `${show(products[i])} / 2 = ${show(scores[i])}`);
 
   write("e", (i) => show(scores[i]));

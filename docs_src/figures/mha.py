@@ -19,17 +19,19 @@ from labml_nn.transformers.mha import KVCache, MultiHeadAttention
 from labml_nn.transformers.utils import padding_mask, subsequent_mask
 from pylit.figures.draw import (
     WIDTH,
-    Demo,
+    Choice,
     Figure,
     Knob,
     Panel,
     Plot,
+    Stage,
     arc,
     arrow,
     box,
     cell,
     element,
     frame,
+    grab,
     grid,
     hatch,
     heat_map,
@@ -368,7 +370,7 @@ def _compare(q, keys, products):
     for j in range(4):
         inside = cell(left + j * w + 1, top + 1, w - 2, 26, Q, 0.2)
         inside += hook(text(left + (j + 0.5) * w, top + 18, shown(q[j]), classes="n"), "q")
-        parts.append(element("g", "grab", inside, data_p="grab"))
+        parts.append(grab(inside, FEATURES[j], unit=12))
     first, end = top + 52, WIDTH
     parts += [text(left - 8, first - 8, "keys", "end", "t1"), text(end, first - 8, "sum", "end")]
     for i, (token, key) in enumerate(zip(TOKENS, keys, strict=True)):
@@ -379,9 +381,8 @@ def _compare(q, keys, products):
         for j in range(4):
             inside = hook(tag("tspan", shown(q[j]), class_="p-t3"), "factor")
             inside += "·" + tag("tspan", shown(key[j]), class_="p-t1")
-            kind = "n" if q[j] * key[j] else "n off"
             place = {"x": left + (j + 0.5) * w, "y": y + h / 2 + 4}
-            parts.append(element("text", kind, inside, **place, data_p="term"))
+            parts.append(element("text", "n", inside, **place))
         parts.append(hook(text(end, y + h / 2 + 4, f"= {shown(products[i])}", "end", "sum"), "sum"))
     return Panel(WIDTH, first + 3 * h + 2, tuple(parts))
 
@@ -469,7 +470,10 @@ def stage():
         f"{listed(shares, 3)}, average {_pair(result)}."
     )
     knobs = [Knob(name, name, -4, 4, 1, value) for name, value in zip(FEATURES, q, strict=True)]
-    data = {"keys": keys.int().tolist(), "values": values.int().tolist(), **GEOMETRY}
+    rows = [*qs.int().tolist(), (DRY @ W_Q).int().tolist()]
+    queries = [dict(zip(FEATURES, row, strict=True)) for row in rows]
+    whose = Choice("whose", "query of", (*TOKENS, "dry"), 2, queries)
+    data = {"names": FEATURES, "keys": keys.int().tolist(), "values": values.int().tolist()}
     return Figure(
         [
             _compare(q, keys.tolist(), products),
@@ -478,7 +482,7 @@ def stage():
             _average(values.tolist(), shares, result),
         ],
         says,
-        demo=Demo("attention", knobs, data, says),
+        stage=Stage("attention", (whose, *knobs), {**data, **GEOMETRY}, says, STEPS),
     )
 
 

@@ -2,12 +2,14 @@
 
 import html
 import json
+import random
 import re
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import torch
+from stages import check_first, play
 
 from docs_src.figures import mha as figures
 from docs_src.live.export import rounded_model
@@ -100,17 +102,35 @@ def number(word):
     return float(word.replace("−", "-"))
 
 
-@pytest.mark.parametrize("token", [0, 1, 2])
-def test_what_the_stage_prints_adds_up(token, example):
-    """Weights to one, and weight times value to the average, digit by digit."""
-    weights, average = received(example["q"][token], example)
-    assert sum(round(1000 * float(w)) for w in weights) == 1000
-    shares = [
-        [round(100 * float(x)) for x in w * v] for w, v in zip(weights, example["v"], strict=True)
+def test_the_stage_begins_as_it_is_drawn():
+    check_first(figures.stage())
+
+
+def test_the_stage_computes_what_the_module_does(example):
+    """For the queries of its four tokens and random ones; and all that it prints adds up."""
+    random.seed(0)
+    figure = figures.stage()
+    assert figure.stage
+    whose = figure.stage.knobs[0]
+    queries = [
+        *whose.sets,
+        *({n: random.randint(-4, 4) for n in figures.FEATURES} for _ in range(9)),
     ]
-    assert [sum(column) for column in zip(*shares, strict=True)] == [
-        round(100 * float(x)) for x in average
-    ]
+    assert [*queries[3].values()] == (figures.DRY @ example["w_q"]).tolist()
+    for query, shown in zip(queries, play(figure, *queries), strict=True):
+        q = torch.tensor([float(query[name]) for name in figures.FEATURES])
+        weights, average = received(q, example)
+        products = example["k"] @ q
+        assert shown.numbers("sum") == products.tolist()
+        assert shown.numbers("e") == pytest.approx((products / 2).tolist())
+        assert shown.numbers("share") == pytest.approx(weights.tolist(), abs=1e-3)
+        assert shown.numbers("result") == pytest.approx(average.tolist(), abs=6e-3)
+        assert sum(round(1000 * share) for share in shown.numbers("share")) == 1000
+        parts = torch.tensor(shown.numbers("part")).view(3, 2)
+        torch.testing.assert_close(
+            parts.sum(0), torch.tensor(shown.numbers("result")), atol=1e-4, rtol=0
+        )
+        torch.testing.assert_close(parts, weights[:, None] * example["v"], atol=1e-2, rtol=0)
 
 
 def test_sums_of_the_stage_as_printed():
