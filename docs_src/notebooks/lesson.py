@@ -215,11 +215,15 @@ class Lesson:
         for one in ast.walk(node):
             if isinstance(one, ast.stmt) and self._checks(one):
                 put(one.lineno, _last(one), "")
-            for decorator in one.decorator_list if isinstance(one, Definition) else ():
-                if isinstance(decorator, ast.Name) and decorator.id in self._dropped:
-                    # A comment above a decorator is about the decorator.
-                    above = comments.get(decorator.lineno - 1)
-                    put(above.span.first if above else decorator.lineno, decorator.lineno, "")
+            names = one.decorator_list if isinstance(one, Definition) else []
+            if isinstance(one, ast.Assign) and isinstance(one.value, ast.Call):
+                # Such as `attn = Recorded()`.
+                names = [one.value.func]
+            for name in names:
+                if isinstance(name, ast.Name) and name.id in self._dropped:
+                    # A comment above it is about it.
+                    above = comments.get(name.lineno - 1)
+                    put(above.span.first if above else name.lineno, name.lineno, "")
         code = "".join(f"{text}\n" for _, text in sorted(lines.items()))
         code = _REMOVED.sub(lambda match: match[1] or "\n" * ("\n\n" in match[0]), code)
         return notes, _with_shapes(code.removesuffix("\n"))

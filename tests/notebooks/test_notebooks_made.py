@@ -122,11 +122,14 @@ def root(x):
 TYPED = """
 from jaxtyping import Bool, Float, Int
 from labml_nn.checks import check_sizes
-from labml_nn.kernels import reference
+from labml_nn.kernels import Recorded, reference
 from torch import Tensor, nn
 
 
 class Layer(nn.Module):
+    # What a kernel records.
+    attn = Recorded()
+
     def __init__(self, size: int) -> None:
         super().__init__()
         check_sizes(
