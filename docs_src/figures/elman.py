@@ -20,9 +20,12 @@ from labml_nn.recurrent import elman as lesson
 from labml_nn.recurrent.elman import ElmanLayer
 from pylit.figures.draw import (
     WIDTH,
+    Choice,
     Figure,
+    Knob,
     Panel,
     Plot,
+    Stage,
     Table,
     arc,
     arrow,
@@ -38,6 +41,7 @@ from pylit.figures.draw import (
     polyline,
     ribbon,
     shown,
+    square,
     text,
     title,
     word,
@@ -219,8 +223,8 @@ def one_hot():
     parts += [text(x - 8, y + (i + 0.5) * side + 4, f"unit {i + 1}", "end") for i in (0, 1)]
     parts += grid(x, y, W, WEIGHT, side, side)
     parts.append(frame(x + 2 * side - 1, y - 24, side + 2, 2 * side + 27, STATE))
-    parts.append(text(x + 4 * side + 12, y + side + 5, "·", "middle", "on"))
-    x += 4 * side + 24
+    parts.append(text(x + 4 * side + 10, y + side + 5, "·", "middle", "on"))
+    x += 4 * side + 34
     vector = [[float(one == "l")] for one in LETTERS]
     parts.append(letter(x + 14, 14, ("x", None), at="middle"))
     parts += grid(x, y - side / 2 - 8, vector, GREY, 28, 27)
@@ -229,7 +233,7 @@ def one_hot():
     for j, one in enumerate(LETTERS):
         parts.append(word(x - 6, y - side / 2 + 10 + j * 27, one, "end", "small"))
     return Figure(
-        [Panel(326, 136, tuple(parts), growth=1.1)],
+        [Panel(336, 136, tuple(parts), growth=1.1)],
         "The matrix W has a row for each of two units and a column for each of the letters h, e, "
         f"l, o: {listed(W[0])} and {listed(W[1])}. Times the one-hot vector of l, (0, 0, 1, 0), it "
         f"gives its third column, {listed(W[:, 2])}.",
@@ -261,52 +265,74 @@ def matrices():
     )
 
 
-#: Places in the panels of the stage, in which its script draws too: the foot of the bars and their
-#: height, and the ground of a state without and with a strength of 1.
-BARS = {"foot": 86, "high": 52, "pale": 0.06, "strong": 0.4}
+#: Places of a step of the stage, in which its script draws too: the bars and the height of their
+#: foot, and the ground of a state of 0 and what is added for 1.
+STEP = {"foot": 92, "high": 52, "left": 14, "apart": 31, "wide": 144, "pale": 0.06, "strong": 0.4}
+#: What the network may read.
+WORDS = ("hello", "olleh", "lolle")
 
 
 def hello():
     """The four steps of *hello*: letter, sums, state, and probabilities of the next letter."""
-    panels, w, x = [], 68.0, 72.0
     from_letter, from_state, states, _, shares = (made.tolist() for made in read())
+    panels, wide, foot, w, said = [], STEP["wide"], STEP["foot"], 68.0, []
     for t, (one, target) in enumerate(zip("hell", "ello", strict=True)):
-        parts = [title(f"step {t + 1}")]
+        parts, left = [], wide * (t % 2)
+        x, right = left + wide / 2, LETTERS.index(target)
+        around = {"x": left + 2, "y": 2, "width": wide - 4, "height": 308, "rx": 4}
+        around["stroke_opacity"] = float(not t)
+        parts.append(element("rect", f"l t{STATE}", **around, data_p="at"))
+        parts.append(text(left + 12, 22, f"step {t + 1}", classes="h"))
+        share = shown(shares[t][right], 2)
+        parts.append(hook(text(left + 132, 22, f"p = {share}", "end", f"t{RIGHT}"), "share"))
         for i, name in enumerate(LETTERS):
-            high = max(shares[t][i] * BARS["high"], 1)
-            at = {"x": 14 + i * 31, "y": BARS["foot"] - high, "width": 23, "height": high}
-            tone = RIGHT if name == target else GREY
-            bar = element("rect", f"f t{tone}", **at, fill_opacity=".65")
-            parts += [hook(bar, "bar"), word(25.5 + i * 31, BARS["foot"] + 17, name)]
-        parts.append(line(10, BARS["foot"], 134, BARS["foot"], "g"))
-        parts.append(frame(16 + LETTERS.index(target) * 31, BARS["foot"] + 3, 19, 20, RIGHT))
-        share = shown(shares[t][LETTERS.index(target)], 2)
-        parts.append(hook(text(134, 11, f"p = {share}", "end", f"t{RIGHT}"), "share"))
-        parts.append(arrow(x, 144, x, 116, f"l t{WEIGHT} thick"))
-        parts.append(letter(x + 8, 135, ("R", WEIGHT)))
-        parts.append(arrow(0, 172, x - w / 2 - 4, 172, f"l t{STATE} thick"))
-        parts.append(line(x + w / 2 + 2, 172, 144, 172, f"l t{STATE} thick"))
+            at, high = left + STEP["left"] + i * STEP["apart"], max(shares[t][i] * STEP["high"], 1)
+            size = {"x": at, "y": foot - high, "width": 23, "height": high, "fill_opacity": ".65"}
+            tone = RIGHT if i == right else GREY
+            parts.append(element("rect", f"f t{tone}", **size, data_p="bar"))
+            parts.append(word(at + 11.5, foot + 17, name))
+        parts.append(line(left + 10, foot, left + 134, foot, "g"))
+        at = left + STEP["left"] + 2 + right * STEP["apart"]
+        parts.append(hook(frame(at, foot + 3, 19, 20, RIGHT), "target"))
+        parts.append(arrow(x, 150, x, 122, f"l t{WEIGHT} thick"))
+        parts.append(letter(x + 8, 141, ("R", WEIGHT)))
+        parts.append(arrow(left, 178, x - w / 2 - 4, 178, f"l t{STATE} thick"))
+        parts.append(line(x + w / 2 + 2, 178, left + wide, 178, f"l t{STATE} thick"))
         for i, value in enumerate(states[t]):
-            strength = BARS["pale"] + BARS["strong"] * abs(value)
-            parts.append(hook(cell(x - w / 2, 148 + 24 * i, w, 24, STATE, strength), "ground"))
-            parts.append(hook(text(x, 164 + 24 * i, shown(value, 2), classes="n"), "unit"))
+            strength = STEP["pale"] + STEP["strong"] * abs(value)
+            look = {"d": square(x - w / 2, 154 + 24 * i, w, 24), "fill_opacity": f"{strength:.2f}"}
+            parts.append(element("path", f"k t{STATE}", **look, data_p="ground"))
+            parts.append(hook(text(x, 170 + 24 * i, shown(value, 2), classes="n"), "unit"))
         for y, name, made, sums in (
-            (216, "W x", "letter", from_letter),
-            (234, "U h", "memory", from_state),
+            (222, "W x", "letter", from_letter),
+            (240, "U h", "memory", from_state),
         ):
-            parts.append(letter(10, y, (name, WEIGHT)))
-            parts.append(hook(text(134, y, listed(sums[t]), "end", "num"), made))
-        parts.append(arrow(x, 264, x, 244, f"l t{WEIGHT} thick"))
-        parts.append(hook(word(x, 290, one, size="large"), "word"))
-        panels.append(Panel(144, 298, tuple(parts)))
-    told = "; ".join(
-        f"{one}: state {listed(state, 2)}, {shown(row[LETTERS.index(target)], 2)} for {target}"
-        for one, target, state, row in zip("hell", "ello", states, shares, strict=True)
-    )
+            parts.append(letter(left + 12, y, (name, WEIGHT)))
+            parts.append(hook(text(left + 132, y, listed(sums[t]), "end", "num"), made))
+        parts.append(arrow(x, 270, x, 250, f"l t{WEIGHT} thick"))
+        parts.append(hook(word(x, 297, one, size="large"), "word"))
+        said.append(f"{one}: state {listed(states[t], 2)}, {share} for {target}")
+        if t % 2:
+            panels[-1] += parts
+        else:
+            panels.append(parts)
+    costs = [-math.log(shares[t][LETTERS.index(target)]) for t, target in enumerate("ello")]
+    matrices = {"W": W.tolist(), "U": U.tolist(), "R": R.tolist(), "letters": LETTERS}
     return Figure(
-        panels,
-        f"Four steps. In each a letter and the state before make a state of two units, and R makes "
-        f"four probabilities of it. {told}.",
+        [Panel(WIDTH, 312, tuple(parts)) for parts in panels],
+        "Four steps. In each a letter and the state before make a state of two units, and R makes "
+        f"four probabilities of it. {'; '.join(said)}.",
+        stage=Stage(
+            "hello",
+            [
+                Choice("word", "Word", WORDS),
+                Knob("memory", "Memory, the share of U", 0, 1, 0.1, 1),
+            ],
+            {**matrices, "words": WORDS, **STEP},
+            f"After h the right letter, e, gets {math.exp(-costs[0]):.2f}. A letter of hello costs "
+            f"{sum(costs) / len(costs):.2f} nats on average.",
+            tuple("hell"),
+        ),
     )
 
 
@@ -356,9 +382,7 @@ def losses():
         shares = read(memory=memory)[4]
         wanted = [LETTERS.index(one) for one in "ello"]
         costs[name] = [-math.log(shares[t, i].item()) for t, i in enumerate(wanted)]
-    plot = Plot(
-        (0, 1), (0, 4), title="the loss of a probability", y_label="nats", x_label="p", height=150
-    )
+    plot = Plot((0, 1), (0, 4), title="the loss of a probability, in nats", x_label="p", height=150)
     ps = [i / 100 for i in range(2, 101, 2)]
     plot.line(ps, [-math.log(p) for p in ps], GREY)
     said = (
@@ -375,7 +399,7 @@ def losses():
         plot.add(
             text(
                 x - 4 if last else x + 9,
-                y - (10 if last else 4),
+                y - (10 if last else -5 if p == 0.02 else 4),
                 f"{words} → {cost:.2f}",
                 "end" if last else "start",
                 "on",
@@ -440,8 +464,8 @@ def backward():
     torch.manual_seed(5)
     x = torch.randn(CHAIN, BATCH, 1)
     for radius, words in (
-        (1.0, "it vanishes: U as it starts here"),
-        (2.0, "it grows: twice that U"),
+        (1.0, "a new network: it vanishes"),
+        (2.0, "U twice as large: it grows"),
     ):
         lengths = _arriving(_layer(radius), x, range(CHAIN))[::-1]
         parts, y, step = [title(words)], 74.0, 39.0
@@ -567,9 +591,8 @@ def _cliff():
     plot = Plot(
         (0.9, 1.06),
         (0, 150),
-        title="one unit, 50 steps",
+        title="the loss of one unit, 50 steps",
         x_label="weight u",
-        y_label="loss",
         height=134,
         x_ticks=(0.9, 0.95, 1, 1.05),
         y_ticks=(0, 50, 100, 150),

@@ -6,6 +6,7 @@ summary: >
   step before. This is the recurrent neural network (RNN) in its plainest form.
 paper: https://doi.org/10.1207/s15516709cog1402_1
 notebook: notebooks/elman.ipynb
+tones: {hidden state: 5, state: 5, weight: 0, gradient: 6, loss: 6, losses: 6}
 ---
 
 You read *hel*. Which letter comes next? Probably an *l*. You read on, *hell*, and now
@@ -19,8 +20,7 @@ letter and the state before, and predicts the next letter.](figure:elman.network
 
 Its task is to predict, after each letter of *hello*, the next one. So its inputs are
 *h e l l*, and the right answers, the **targets**, are *e l l o*: the same word, shifted
-by one letter. Notice that no one has to write down these answers. A text is its own
-label.
+by one letter. We need no one to write them down. A text is its own label.
 
 ![Each letter is the target of the one before it.](figure:elman.targets)
 
@@ -48,13 +48,15 @@ $W$, $U$ and $b$ are the same at every step. So a word may have any length, and 
 the network learns at one position is available at all others. But the *effect* of a
 letter is not always the same, because it depends on the state that the letter meets.
 
-![The second *l* of *hello* meets the state of the first.](figure:elman.one_step)
+![The second *l* of *hello* meets the state of the first. The weights follow
+below.](figure:elman.one_step)
 
 **How does a letter become a vector?** A **token** is what the model reads in one step,
-here a letter. Numbers such as h = 1, e = 2, l = 3 would claim that *e* lies between the
-other two. Instead we use a **one-hot** vector, with one component for each token of the
-vocabulary: 1 for our token, 0 for all others. Then the product $W x_t$ simply picks a
-column of $W$. You may think of $W$ as a table with one column for each letter.
+here a letter. If we numbered letters, for example h = 1, e = 2, l = 3, we would claim
+that *e* lies between the other two. Instead we use a **one-hot** vector, with one
+component for each token of the vocabulary. It is 1 for our token, and 0 for all others.
+Then the product $W x_t$ simply picks a column of $W$. You may think of $W$ as a table
+with one column for each letter.
 
 ![*L* picks the third column.](figure:elman.one_hot)
 
@@ -67,7 +69,7 @@ before. The state before the first letter is zero.
 
 ![The bias is zero.](figure:elman.matrices)
 
-Read the word with the network, and change its letters while you do.
+Read the word with the network. Then choose another word, or turn its memory down.
 
 1. The *h* gives −1 to unit 2, and tanh makes −0.76 of it. Unit 1 gets nothing, because
    there is nothing to remember yet.
@@ -87,15 +89,15 @@ Read the word with the network, and change its letters while you do.
 **From a state to a prediction.** One more matrix, $R$, *reads* the state. It gives one
 score for each letter, and these scores are called **logits**. The **softmax** turns
 them into probabilities. It raises $e$ to each of them and divides the results by their
-sum. After *hel* the target *l* gets 47.28 / 49.30 = 0.96.
+sum. For example, after *hel* the target *l* gets 47.28 / 49.30 = 0.96.
 
 ![The prediction after *hel*.](figure:elman.logits)
 
 **How good is that?** The **loss** of a step is $-\ln p$, where $p$ is the probability
 of the target, here $-\ln 0.96 = 0.04$. Its unit is the **nat**. A certain and right
-prediction would cost 0 nats. A network that knows nothing gives each of the four
-letters the probability 1/4, and pays $\ln 4 = 1.39$ nats a letter. Ours pays 0.06, the
-mean of its four losses.
+prediction would cost 0 nats. If you know nothing, you give each of the four letters the
+probability 1/4, and pay $\ln 4 = 1.39$ nats a letter. Our network pays 0.06, the mean
+of its four losses.
 
 What would we lose without memory? Set $U = 0$. Both *l*s then lead to the state
 (0, 0.96), and after *hell* the network predicts another *l*. It gives the *o* a
@@ -110,9 +112,9 @@ the number of steps. $\mathcal{L}$ is the mean loss, and $c$ a bias of the logit
 was zero in our example. Then the model is
 
 \begin{align}
-h_t &= f(W x_t + U h_{t-1} + b), & z_t &= R h_t + c \\
-p_t &= \operatorname{softmax}(z_t), &
-  \mathcal{L} &= -\tfrac{1}{T} \textstyle\sum_t \ln p_t(y_t), \qquad y_t = w_{t+1}
+h_t &= f(W x_t + U h_{t-1} + b) \\
+z_t &= R h_t + c, \qquad p_t = \operatorname{softmax}(z_t) \\
+\mathcal{L} &= -\tfrac{1}{T} \textstyle\sum_t \ln p_t(y_t), \qquad y_t = w_{t+1}
 \end{align}
 
 ![Boxes lead to the code.](figure:elman.model)
@@ -137,7 +139,7 @@ gradient. The numbers are its length.](figure:elman.backward)
 $h_t = u h_{t-1}$. After 50 steps $h_{50} = u^{50} h_0$, so a small change of $h_0$
 changes $h_{50}$ by $u^{50}$ times as much. For $u = 0.9$ that is 0.005. The gradient
 has **vanished**, and the network can hardly learn from what happened 50 steps ago. For
-$u = 1.1$ it is 117. The gradient **explodes**. Only $u = \pm 1$ does neither. In a
+$u = 1.1$ you get 117. The gradient **explodes**. Only $u = \pm 1$ does neither. In a
 network [$U$ and the slopes of $f$](#the-gradient) take the place of $u$.
 
 ![A change of one unit, so many steps later.](figure:elman.powers)
@@ -154,10 +156,10 @@ number.
 ![Left: two gradients. Right: from the wall of this loss, one step of plain gradient
 descent, learning rate 0.01.](figure:elman.clipping)
 
-**Long texts** are read in chunks. The state after one chunk starts the next, so the
-network still uses what it read long ago. But the gradient stops at the beginning of the
-chunk, and nothing teaches a chunk what to store for later ones. Otherwise each update
-would go back through the whole text.
+**Long texts.** We read them in chunks. The state after one chunk starts the next, so
+the network still uses what it read long ago. But we let the gradient stop at the
+beginning of the chunk, and nothing teaches a chunk what to store for later ones.
+Otherwise each update would go back through the whole text.
 
 ![Truncated backpropagation through time.](figure:elman.chunks)
 
@@ -170,17 +172,17 @@ learned what we built by hand.
 
 ## When memory decides
 
-A switch is pressed at some steps, and each press turns a lamp on or off. Is it on now?
-No window of steps can tell, however wide it is: if the lamp was on before the window
-and not off, everything is the other way round.
+You see at each step whether a switch is pressed, and each press turns a lamp on or off.
+Is it on now? No window of steps tells you, however wide it is. If the lamp was on
+before the window and not off, everything is the other way round.
 
 ![Each step is a press or a dot. The last four are the same.](figure:elman.lamp)
 
-We train three small networks on sequences of 16 steps, and test them on 1,000. One has
-a hidden state of 16 numbers. One sees the last four steps. One is the first with
-$U = 0$. Without memory they end up guessing. With it, all five networks are right at
-step 1,000 in each of 1,000 tests. They did not learn 16 answers. They learned what to
-do at one step, and that holds for the next.
+We train three small networks on 16 steps, and test them on 1,000. The first has a
+state of 16 numbers. The second sees the last four steps. The third is like the first,
+but $U$ stays 0. It guesses, and so does the second as soon as its window no longer
+reaches back to the beginning. With memory, all five networks are right at step 1,000 in
+each of 1,000 tests. They have learned what to do at *one* step, and that works at any.
 
 ![The share of right answers; [how it was
 measured](#the-task-with-the-lamp).](figure:elman.lamp_by_step)
@@ -192,8 +194,8 @@ is high at the first letter of a word and falls towards the last. The network th
 can [try below](#try-it) has read Shakespeare. On a verse that it has not seen, the
 first letter of a word costs it 2.67 nats on average, and each later one 0.74.
 
-![The loss of each letter. First letters of words stand
-out.](figure:trained.surprise_of_elman)
+![The loss of each letter; orange: first letters of
+words.](figure:trained.surprise_of_elman)
 
 ## Gains and price
 
@@ -210,8 +212,8 @@ there.](figure:elman.price)
 
 ## The whole in code
 
-Here is all of it: the recurrence is one line. The module below gives the same numbers.
-It adds layers, padding, dropout, checks, and the shapes of all tensors.
+The recurrence is one line. The module below gives the same numbers. It adds layers,
+padding, dropout, checks, and the shapes of all tensors.
 
 ```python
 import torch
@@ -683,7 +685,7 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
 #
 # In the shapes, T is the number of steps and B that of sequences side by side. An input
 # has C features, a layer N hidden units. There are L layers, and V tokens in the
-# vocabulary.
+# vocabulary. For example, our batch of one *hell* has T = 4, B = 1, C = V = 4, N = 2.
 #
 # | Symbol | Code | Shape | Meaning |
 # |:--|:--|:--|:--|
@@ -730,7 +732,7 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
 #   \frac{\partial \mathcal{L}}{\partial W} &= \sum_t \delta_t x_t^\top
 # \end{align}
 #
-# The weights are used at every step, so their gradients are sums over all copies. And
+# We use the weights at every step, so their gradients are sums over all copies. And
 # with each step back, the gradient is multiplied by $U^\top$ and by the slope of $f$.
 # The slope of tanh is one minus the square of its value. Here *diag* writes the slopes
 # on the diagonal of a matrix of zeros:
@@ -738,12 +740,13 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
 # $$\frac{\partial h_t}{\partial h_{t-k}} = D_t U \, D_{t-1} U \cdots D_{t-k+1} U,
 #   \qquad D_t = \operatorname{diag}(1 - h_t^2)$$
 #
-# **How fast?** A product of many factors rarely keeps its size. Multiply a vector by
-# $U$, and its length changes by some factor. The largest and the smallest factor that
-# any vector can get are the largest and the smallest *singular value* of the matrix. No
-# slope of tanh is above 1. So if all singular values are below 1, each step shrinks the
-# gradient, and it vanishes exponentially with the distance ([@bengio1994learning]). To
-# explode, it needs a singular value above 1 ([@pascanu2013difficulty]).
+# **How fast?** A product of many factors rarely keeps its size. If you multiply a
+# vector by $U$, its length changes by some factor. The largest and the smallest factor
+# that any vector can get are the largest and the smallest *singular value* of the
+# matrix. No slope of tanh is above 1. So if all singular values are below 1, each step
+# shrinks the gradient, and it vanishes exponentially with the distance
+# ([@bengio1994learning]). To explode, it needs a singular value above 1
+# ([@pascanu2013difficulty]).
 #
 # **At the start.** Our $U$ is orthogonal: all its singular values are 1, but the slopes
 # still shrink the gradient. `torch.nn.RNN` instead draws each number of $U$ at random

@@ -3,11 +3,14 @@
 import inspect
 import json
 import math
+import random
 import re
+from pathlib import Path
 
 import pytest
 import torch
 from shown_programs import blocks as shown
+from stages import check_first, play
 from torch import nn
 
 from docs_src.figures import elman as figures
@@ -80,7 +83,7 @@ def test_one_prediction_and_its_loss():
     assert f"{powers[2]:.2f} / {powers.sum():.2f} = {powers[2] / powers.sum():.2f}" in text
     found = losses()
     assert rf"$-\ln 0.96 = {found[2]:.2f}$" in text
-    assert re.search(r"Ours pays ([\d.]+)", text)[1] == f"{found.mean():.2f}"
+    assert re.search(r"Our network pays ([\d.]+)", text)[1] == f"{found.mean():.2f}"
     assert rf"$\ln 4 = {math.log(4):.2f}$ nats" in text
 
 
@@ -108,6 +111,13 @@ def bare():
     exec(listing, made)
     assert 12 <= len([line for line in listing.split("\n") if line.strip()]) <= 22
     return made["RNN"]
+
+
+def test_the_notebook_begins_with_it():
+    recipe = Path("docs_src/notebooks/elman.md").read_text(encoding="utf-8")
+    (listing,) = (one for _, one in shown(LESSON) if "class RNN" in one)
+    network = re.search(r"class RNN.*?return [^\n]*\n", listing, re.DOTALL)[0]
+    assert network in recipe.partition("<!-- chapters -->")[0]
 
 
 @pytest.mark.parametrize(
@@ -434,3 +444,36 @@ def test_the_first_letter_of_a_word_surprises_the_trained_network():
     alt = trained.surprise_of_elman().alt
     assert told and list(told.groups()) == re.findall(r"\d\.\d\d", alt)
     assert float(told[1]) > 3 * float(told[2])
+
+
+# The stage.
+
+
+def test_the_stage_computes_what_the_layer_computes():
+    """For each word, step and share of U."""
+    figure, place = figures.hello(), figures.STEP
+    check_first(figure)
+    chosen = random.Random(0)
+    settings = [
+        {"step": step, "word": chosen.randrange(3), "memory": chosen.randrange(11) / 10}
+        for step in (0, 1, 2, 3) * 3
+    ]
+    for setting, seen in zip(settings, play(figure, *settings), strict=True):
+        text, step = figures.WORDS[setting["word"]], setting["step"]
+        from_letter, from_state, states, _, shares = figures.read(text[:-1], setting["memory"])
+        assert seen.texts("word") == [*text[:-1]]
+        assert seen.numbers("letter") == pytest.approx(from_letter.flatten().tolist())
+        assert seen.numbers("memory") == pytest.approx(from_state.flatten().tolist(), abs=0.006)
+        assert seen.numbers("unit") == pytest.approx(states.flatten().tolist(), abs=0.006)
+        grounds = place["pale"] + place["strong"] * states.abs().flatten()
+        assert seen.places("ground", "fill-opacity") == pytest.approx(grounds.tolist(), abs=1e-4)
+        heights = (shares.flatten() * place["high"]).clamp(min=1)
+        assert seen.places("bar", "height") == pytest.approx(heights.tolist(), abs=0.05)
+        targets = [figures.LETTERS.index(one) for one in text[1:]]
+        right = [f"p-t{figures.RIGHT}" in bar.classes for bar in seen.elements["bar"]]
+        assert [i % 4 for i, is_right in enumerate(right) if is_right] == targets
+        p = torch.stack([shares[t, i] for t, i in enumerate(targets)])
+        assert seen.numbers("share") == pytest.approx(p.tolist(), abs=0.006)
+        assert seen.places("at", "stroke-opacity") == [float(t == step) for t in range(4)]
+        assert f"After {text[: step + 1]} the right letter, {text[step + 1]}," in seen.said
+        assert f"costs {-p.log().mean():.2f} nats" in seen.said
