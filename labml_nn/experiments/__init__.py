@@ -8,13 +8,11 @@ summary: >
 
 | Page | What it explains |
 |:--|:--|
-| [Data](data.py), [Tiny Shakespeare](tiny_shakespeare.py) | corpus, tokenizers for
-characters and words, batches, pairs for the encoder–decoder |
+| [Data](data.py) | corpus, tokenizers for characters and words, batches, pairs |
+| [Tiny Shakespeare](tiny_shakespeare.py) | where the text comes from |
 | [Memory tasks](memory.py) | recall, overwriting and parity, which need no text |
-| [Presets](presets.py) | the experiments, hyperparameters, learning-rate schedule,
-curriculum |
-| [Training loop](trainer.py) | optimizers, clipping, accumulation, mixed precision;
-validation, samples, Ctrl-C |
+| [Presets](presets.py) | experiments, hyperparameters, schedule, curriculum |
+| [Training loop](trainer.py) | optimizers, precision, validation, samples, Ctrl-C |
 | [Reporters](reporters.py) | progress bar, log, curves, labml |
 | [Checkpoints](checkpoint.py) | exact resume, run folders |
 | [Distributed](distributed.py) | several processes |

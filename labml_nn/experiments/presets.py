@@ -48,8 +48,7 @@ $$r_s = \begin{cases}
 | Symbol | Code | Meaning |
 |:--|:--|:--|
 | $s$ | `step` | number of the update, from 0 |
-| $N$, $W$ | `config.steps`, `config.warmup_steps` | updates in all, and of the warm-up
-|
+| $N$, $W$ | `config.steps`, `config.warmup_steps` | updates in all, of the warm-up |
 | $f$ | `config.final_learning_rate` | final learning rate, as a share of the highest |
 | $r_s$ | `learning_rate_share` | share of the highest learning rate in update $s$ |
 """

@@ -181,7 +181,8 @@ enough.
 **What it gains, and what it costs.** We compute three sums where the LSTM has four, and
 keep one vector where it has two. [The gradient](__init__.py#the-gradient) comes back
 through open update gates as it does through open forget gates. But a GRU cannot write
-without forgetting, and so it cannot count as an LSTM does.
+without forgetting, and its state stays between −1 and 1. So it cannot count without a
+bound, as an LSTM does. (With steps of 0.02 it keeps a count for a while.)
 
 <details><summary>Symbols, their code and shapes</summary>
 

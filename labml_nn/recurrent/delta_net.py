@@ -62,10 +62,10 @@ she has. But Ann and Ben have been disturbed, because their keys are similar to 
 the *last* pair can always be found, and older ones only as far as later keys are at
 right angles to theirs. Keys of two numbers (**features**) have room for two people.
 
-How much does a larger memory hold? We give keys 16 features, write random pairs, and
-count how often the answer to a key is nearer to its last value than to all others that
-were ever written. These are 8 to 64 values on the left. On the right they are 64, and a
-guess would find 1.6 %:
+How much does a larger memory hold? We give keys and values 16 features, write random
+pairs of vectors of length 1, and count how often the answer to a key is nearer to its
+last value than to all others that were ever written. These are 8 to 64 values on the
+left. On the right they are 64, and a guess would find 1.6 %:
 
 ![How often the value of a key is found, in a memory for keys of 16 features. Left:
 eight random keys get new values again and again. Right: 64 random keys are written

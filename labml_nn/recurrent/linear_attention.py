@@ -70,8 +70,10 @@ Ann and Ben did not disturb each other, because their keys are **orthogonal**. T
 stand at a right angle, and their dot product is 0. This is what limits the memory. In a
 plane there are not more than two directions at right angles, and among vectors of $d_k$
 numbers not more than $d_k$. So a memory whose keys have $d_k$ numbers can keep at most
-$d_k$ pairs exactly apart, and only if their keys are orthogonal. Other keys mix, a
-little or much.
+$d_k$ pairs exactly apart. If you ask with the key itself, the keys must be orthogonal.
+Other keys mix, a little or much. (With other queries it is enough that the keys are
+linearly independent. For example, (1, −0.75) finds exactly what stands under (1, 0) and
+nothing of (0.6, 0.8), and (0, 1.25) the other way round.)
 
 ## This is attention
 
@@ -181,10 +183,11 @@ Its loss is 1.76 nats per character, on the part of the text that was held back.
 stands for. How much does the character just before get? A head of the
 [Transformer](../transformers/mha.py) gives it 65 % on average, and here no head more
 than 5 %. (In a text of 89 characters, equal weights, $1/t$ for each of $t$ characters,
-would give it 3 %.) The softmax can single out one character, because $\exp$ turns a
-small lead into a large one. Without it, weights differ much only if keys are nearly
-orthogonal. On this text the model did not learn such keys. Its weights stay nearly
-equal, and what is found is close to a mean of all that was read.
+would give it 3 %, on average from the sixth character on.) The softmax can single out
+one character, because $\exp$ turns a small lead into a large one. Without it, weights
+differ much only if keys are nearly orthogonal. On this text the model did not learn
+such keys. Its weights stay nearly equal, and what is found is close to a mean of all
+that was read.
 
 So this model finds the last few characters through its convolution. If only the keys go
 through one, the loss after 250 updates is 2.30, and 2.04 if all three do. In

@@ -32,8 +32,9 @@ of $e$. What runs in is the time multiplied by the strength of the stream:
 $$h \leftarrow e^{\Delta A} \, h + \Delta \, x$$
 
 The number $A$ is negative. It says how large the hole is, and we choose −3. (In a real
-bucket some of the new water runs out while the tap is open: with $\Delta = 1$ two
-thirds of it. Like the paper, we leave that out, and the formula stays simple.)
+bucket some of the new water runs out while the tap is open, 14 % with $\Delta = 0.1$
+and two thirds with $\Delta = 1$. Like the paper, we leave that out. It would only
+weaken the stream of a word, and how strong a stream is will be learned.)
 
 Suppose that each word takes the same time. With $\Delta = 1$ a step keeps $e^{-3} =
 0.05$ of the water. With $\Delta = 0.1$ it keeps $e^{-0.3} = 0.74$:
@@ -94,11 +95,12 @@ finds the first row. In the morning next to nothing is known about Ann.
 $$h_t = e^{\Delta_t A} \, h_{t-1} + \Delta_t \, k_t^\top v_t, \qquad
   y_t = q_t \, h_t$$
 
-Keys, values and queries are rows, $\Delta_t$ and $A$ are single numbers. Linear
-attention divides what it finds by the sum of the weights, and so it needs a $\phi$ that
-makes them positive. Here nothing is divided, and weights may be negative. The sum does
-not grow without end, because it fades. A layer has several such memories side by side,
-its **heads**. Each has its own $A$, so that some forget fast and others slowly.
+Keys, values and queries are rows, $\Delta_t$ and $A$ are single numbers. [Linear
+attention](linear_attention.py) often divides what it finds by the sum of the weights,
+and then the weights must be positive. Here nothing is divided, and weights may be
+negative. The sum does not grow without end, because it fades. A layer has several such
+memories side by side, its **heads**. Each has its own $A$, so that some forget fast and
+others slowly.
 
 ## The same from a table
 
@@ -229,11 +231,11 @@ character.](figure:live.decays)
 The memory has a fixed size, and a new token costs the same after ten words or ten
 thousand. In training, nearly all of the work is products of matrices, which computers
 do best. But the decay is blind. When Ben is written, *all* rows of a head fade a
-little, also that of Ann, which had nothing to do with it. A DeltaNet replaces one value
-and leaves the others alone, and a [Gated DeltaNet](gated_delta_net.py) does both. And
-since a decay lies between 0 and 1, it can never change a sign. So a layer cannot flip a
-bit at each 1 that it reads, as [the parity of bits](../experiments/memory.py) would
-need ([exercise 4](#exercises)).
+little, also that of Ann, which had nothing to do with it. A DeltaNet replaces a value
+where the same key comes again, and leaves the others alone, and a [Gated
+DeltaNet](gated_delta_net.py) does both. And since a decay lies between 0 and 1, it can
+never change a sign. So a layer cannot flip a bit at each 1 that it reads, as [the
+parity of bits](../experiments/memory.py) would need ([exercise 4](#exercises)).
 
 **Where you meet it.** Today's models put such layers beside attention. Nemotron-H-8B
 has 4 layers of attention, and 24 of these ([@blakeman2025nemotron]). Falcon-H1 has both
@@ -336,16 +338,19 @@ def ssd_table(
     Takes and returns the same as the loop, and has none: $Y = (L \odot Q K^\top) \, V$.
     """
     # How much of what step $s$ wrote is left at step $t$? For that we need the sum of
-    # $\Delta A$ over the steps *after* $s$, up to $t$. `past` is 1 where $t > s$, and
+    # $\Delta A$ over the steps *after* $s$, up to $t$. `past` says where $t > s$, and
     # `cumsum(0)` adds from top to bottom in each column. Then $e$ to these sums is $L$.
     # Above the diagonal the sums are 0 and would give 1, so `causal` puts zeros there.
+    # A step that forgets all has the logarithm $-\infty$. It is selected by `where`,
+    # because $0 \cdot (-\infty)$ is no number.
     #
     # One running sum of $\Delta A$ would need less work: take its value at $t$, minus
     # that at $s$. But 32 bits have about seven digits. After a night of −3000, a step
     # of −0.1 comes out as −0.1001 or −0.0999. So each column is added up by itself.
     causal = log_decay.new_ones(len(q), len(q)).tril()
-    past = causal.tril(-1)[..., None, None]
-    decay = causal[..., None, None] * (past * log_decay[:, None]).cumsum(0).exp()
+    past = causal.tril(-1).bool()[..., None, None]
+    log_table = torch.where(past, log_decay[:, None], 0.0).cumsum(0)
+    decay = causal[..., None, None] * log_table.exp()
 
     # Each query meets each key, as in attention. The mask $L$ takes the place of the
     # softmax. These weights do not sum to 1, and they may be negative.
@@ -514,12 +519,14 @@ class Mamba2(nn.Module):
         # 0.1, and a head leaks at a rate from 1 to 16. The fastest head has forgotten
         # half of what it knew within a token, the slowest after 700 tokens. `dt_bias`
         # is that number of which the softplus below makes the step.
-        delta = torch.empty(heads).uniform_(math.log(0.001), math.log(0.1)).exp()
-        self.dt_bias = nn.Parameter(delta.expm1().log())
+        dtype = torch.get_default_dtype()
+        start = torch.empty(heads, dtype=torch.promote_types(dtype, torch.float32))
+        delta = start.uniform_(math.log(0.001), math.log(0.1)).exp()
+        self.dt_bias = nn.Parameter(delta.expm1().log().to(dtype))
 
         # $A$ must stay negative, or the memory would grow without end. So we write
         # $A = -e^a$ and learn $a$ (`A_log`), which may be any number.
-        self.A_log = nn.Parameter(torch.empty(heads).uniform_(1, 16).log())
+        self.A_log = nn.Parameter(start.uniform_(1, 16).log().to(dtype))
 
         self.D = nn.Parameter(torch.ones(heads))
         self.norm = nn.RMSNorm(heads * self.d_v, eps=1e-5)
@@ -558,17 +565,17 @@ class Mamba2(nn.Module):
         # **$\Delta$: how long does this step take?** A time is positive, so the sum
         # passes the softplus, $\log(1 + e^a)$. This is the line that selects. If the
         # input has no say here, you get a memory that always fades at the same rate.
-        delta = F.softplus(at_least_single(delta + self.dt_bias))
+        delta = F.softplus(at_least_single(delta) + self.dt_bias)
 
         # Padding takes no time at all. So it changes nothing: $e^{0 \cdot A} = 1$, and
         # it writes 0.
         if mask is not None:
-            delta = delta * mask[..., None]
+            delta = delta.masked_fill(~mask[..., None], 0.0)
 
         # **$A$: how fast does this head leak?** The model learns this number, but it
         # does not depend on the input. It need not, because it only ever occurs in the
         # product with $\Delta$ ([@gu2023mamba, §3.5.2]).
-        log_decay = -self.A_log.exp() * delta
+        log_decay = -at_least_single(self.A_log).exp() * delta
 
         # A single token, as in generation, is one step of the loop. A longer text takes
         # the chunks.

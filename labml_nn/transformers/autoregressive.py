@@ -176,7 +176,8 @@ class TokenAndPositionEmbedding(nn.Module):
         if config.positions == "learned":
             self.table = nn.Parameter(torch.zeros(size))
         elif config.positions == "sinusoidal":
-            table = get_positional_encoding(config.d_model, config.max_len)
+            dtype = torch.get_default_dtype()
+            table = get_positional_encoding(*reversed(size), dtype=dtype)
             self.register_buffer("table", table.view(size), persistent=False)
         else:
             self.table = None

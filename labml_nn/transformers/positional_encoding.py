@@ -279,12 +279,13 @@ def get_positional_encoding(
     # One frequency for each hand, and each hand has two features: $2i$ runs through 0,
     # 2, 4, and so on. With four features you get $(1, 0.01)$. We write $10000^{-2i/C}$
     # as $e^{-2i \ln(10000) / C}$, which is the same, because $10000 = e^{\ln 10000}$.
-    even = torch.arange(0, d_model, 2, dtype=dtype, device=device)
+    wide = torch.promote_types(dtype, torch.float32)
+    even = torch.arange(0, d_model, 2, dtype=wide, device=device)
     frequencies = torch.exp(-even * math.log(10000.0) / d_model)
 
     # The angle of every hand at every position: a column of positions times a row of
     # frequencies is a table, `[T, ⌈C/2⌉]`.
-    positions = torch.arange(first, first + max_len, dtype=dtype, device=device)
+    positions = torch.arange(first, first + max_len, dtype=wide, device=device)
     angles = positions.unsqueeze(1) * frequencies
 
     # Even-numbered features are sines, and odd-numbered ones are their cosines. If $C$
@@ -350,7 +351,8 @@ class PositionalEncoding(nn.Module):
         # along. It is no parameter either: it gets no gradient, and no optimizer
         # changes it. With `persistent=False` checkpoints do not contain it, because the
         # formula gives it back.
-        table = get_positional_encoding(d_model, max_len)
+        dtype = torch.get_default_dtype()
+        table = get_positional_encoding(d_model, max_len, dtype=dtype)
         self.register_buffer("positional_encodings", table, persistent=False)
 
     def reset_tables(self) -> None:

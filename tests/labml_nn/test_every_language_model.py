@@ -452,3 +452,29 @@ def test_an_encoder_decoder_ends_by_itself():
     model = make("encoder_decoder")
     text = generate(model, some(4, 3), 400, Chain(Temperature(2.0), Nucleus(0.95)), seed=1)
     assert len(text) < 400 and (text[-1] == model.config.end_token).all()
+
+
+@every
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64], ids=str)
+def test_a_default_dtype_is_that_of_the_whole_model(which, dtype):
+    """It trains, it generates beyond its context, and it has the numbers of 32 bits, rounded."""
+    wide = build(which)
+    torch.set_default_dtype(dtype)
+    try:
+        model = build(which)
+        assert {x.dtype for x in model.state_dict().values() if x.is_floating_point()} == {dtype}
+        tokens = torch.randint(SPECIAL, V, (5, 2))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        for _ in range(2):
+            loss = model.loss(tokens, tokens)
+            loss.backward()
+            optimizer.step()
+        assert loss.isfinite() and loss.dtype in (torch.float32, torch.float64)
+        text = generate(model, tokens, 2 * MAX_LEN)
+        assert text.shape[1] == 2 and model.predict(tokens).shape[-1] == V
+    finally:
+        torch.set_default_dtype(torch.float32)
+    tables = dict(wide.named_buffers())
+    for name, table in model.named_buffers():
+        if table.is_floating_point():
+            torch.testing.assert_close(table, tables[name].to(dtype), rtol=0, atol=1e-6)

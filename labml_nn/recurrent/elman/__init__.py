@@ -274,7 +274,11 @@ from labml_nn.checks import (
     check_tokens,
 )
 from labml_nn.kernels import reference
-from labml_nn.language_model import LanguageModel, LanguageModelConfig
+from labml_nn.language_model import (
+    LanguageModel,
+    LanguageModelConfig,
+    at_least_single,
+)
 
 __all__ = ["Elman", "ElmanCell", "ElmanConfig", "ElmanLanguageModel", "ElmanLayer"]
 
@@ -319,7 +323,9 @@ class ElmanCell(nn.Module):
         # ([@saxe2014exact]). Multiplying by it changes the length of no vector, so at
         # the start only the slopes of $f$ shrink [the gradient](#the-gradient).
         # Training then changes $U$ freely.
-        nn.init.orthogonal_(self.recurrent.weight)
+        # (PyTorch computes one in 32 or 64 bits only.)
+        weight = self.recurrent.weight.detach()
+        weight.copy_(nn.init.orthogonal_(at_least_single(weight)))
 
     def forward(
         self, x_t: Float[Tensor, "B _"], h: Float[Tensor, "B N"]

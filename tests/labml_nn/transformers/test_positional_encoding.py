@@ -113,3 +113,14 @@ def test_compiles_whole(unhooked):
     for length in (3, 7):
         x = torch.randn(length, 2, 6)
         torch.testing.assert_close(compiled(x), module(x))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+@pytest.mark.parametrize("first", [0, 70_001])
+def test_a_table_in_another_dtype_has_the_same_numbers_rounded(dtype, first):
+    """bfloat16 cannot count beyond 256, and float16 ends at 65,504."""
+    table = get_positional_encoding(62, 1023, first=first, dtype=dtype)
+    wide = get_positional_encoding(62, 1023, first=first)
+    tolerance = 0.0 if dtype.itemsize == 2 else 0.01
+    torch.testing.assert_close(table, wide.to(dtype), rtol=0, atol=tolerance)
+    assert (table[1:] != table[:-1]).flatten(1).any(1).all()
