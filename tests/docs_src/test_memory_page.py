@@ -1,0 +1,48 @@
+"""Numbers of the page about memory are those of the runs that are kept."""
+
+import math
+from statistics import median
+
+import torch
+from torch.nn import functional as F
+
+from docs_src.results.studies import RESULTS, results_of
+from labml_nn.recurrent.gated_delta_net import GatedDeltaNet
+from labml_nn.recurrent.linear_attention import linear_attention_loop
+from labml_nn.recurrent.mamba2 import Mamba2
+
+
+def test_models_with_a_list_have_not_learned_the_look_up():
+    """Finding both values of a key, blindly, would be a loss of ln 2; 64 values are ln 64."""
+    runs = results_of("overwrite", RESULTS)
+    attention, feedback = ([run.loss for run in runs[n]] for n in ("autoregressive", "feedback"))
+    assert 3.35 < median(attention) < 3.45 and min(attention) > 2 * math.log(2)
+    assert sum(abs(loss - math.log(64)) < 0.02 for loss in feedback) == 4
+
+
+def test_sizes_of_the_models_on_the_tasks():
+    runs = [run for each in results_of("overwrite", RESULTS).values() for run in each]
+    sizes = [run.parameters for run in runs]
+    assert min(sizes) >= 115_000 and max(sizes) <= 121_000
+
+
+def test_new_memories_of_mamba_fade_as_fast_as_those_of_a_gated_delta_net():
+    torch.manual_seed(0)
+    kept = [
+        (-layer.A_log.exp() * F.softplus(layer.dt_bias)).exp().median().item()
+        for layer in (GatedDeltaNet(4096, 4096), Mamba2(4096, heads=4096))
+    ]
+    assert all(0.91 < each < 0.95 for each in kept) and abs(kept[0] - kept[1]) < 0.02
+
+
+def test_keys_that_are_no_right_angle_apart_are_read_exactly_with_other_queries():
+    k, q, v = (
+        torch.tensor(rows)[:, None, None]
+        for rows in (
+            [[1.0, 0.0], [0.6, 0.8]],
+            [[1.0, -0.75], [0.0, 1.25]],
+            [[3.0, 1.0], [5.0, 0.0]],
+        )
+    )
+    _, memory = linear_attention_loop(k, k, v, torch.zeros(1, 1, 2, 2))
+    torch.testing.assert_close(torch.einsum("tbhd,bhde->tbhe", q, memory), v)
