@@ -6,11 +6,15 @@ summary: >
   added to the vector that says which word it is, lets it see the order.
 paper: https://arxiv.org/abs/1706.03762
 notebook: notebooks/positional_encoding.ipynb
+tones: {query: 3, key: 1, value: 2, weight: 0, encoding: 5}
 ---
 
 *Dog bites man* is an accident. *Man bites dog* is news. The words are the same, and
 only their order tells you which of the two it is. Does [attention](mha.py) notice the
-difference? No. To see why, let us compute it.
+difference? No. You will see why, and how a row of clocks repairs it.
+
+![The hands show the position of a word. *Dog* has other hands in the second
+sentence.](figure:positional_encoding.sentences)
 
 ## Attention does not see the order
 
@@ -18,57 +22,34 @@ A **token** is a word here, and its **features** are the numbers that a network 
 about it. Suppose there are four of them: is it a noun, is it a verb, is it an animal,
 is it a person?
 
-| token | features $x$ |
-|:--|:--|
-| dog | (1, 0, 1, 0) |
-| bites | (0, 1, 0, 0) |
-| man | (1, 0, 0, 1) |
-
-In [attention](mha.py) each token compares its *query* with every token's *key*: the dot
-product of the two, divided by the root of the number of features. The softmax
+In [attention](mha.py) each token compares its *query* with every token's *key*, by the
+dot product of the two, divided by the root of the number of features. The softmax
 (exponentials divided by their sum) turns the results into weights, and the token
 receives the average of the *values* with these weights. To keep it short, let queries,
-keys and values all be the features themselves. What does *bites* receive? Its dot
-products with *dog*, *bites* and *man* are 0, 1 and 0. Divided by $\sqrt 4$ they are 0,
-0.5 and 0. The softmax makes the weights 0.274, 0.452 and 0.274 of them, and the
-weighted average of the three vectors is (0.548, 0.452, 0.274, 0.274).
+keys and values all be the features themselves.
+
+Let us compute what *bites* receives. Its dot products with *dog*, *bites* and *man* are
+0, 1 and 0. Divided by $\sqrt 4$ they are 0, 0.5 and 0. The softmax makes the weights
+0.274, 0.452 and 0.274 of them.
+
+![The features, and their average for *bites*.](figure:positional_encoding.average)
 
 Now shuffle the sentence to *man bites dog*. The three terms of the average come in
 another order, but they are the same three terms, and a sum has no order. So *bites*
-receives (0.548, 0.452, 0.274, 0.274) again. Try it:
+receives the same as before. So do the other two words: shuffle the inputs, and you get
+the same outputs, shuffled. We say that attention without a mask is **permutation
+equivariant** ([proof](#attention-is-permutation-equivariant)). To it a sentence is a
+bag of words.
 
-```python
-import torch
+![Each vector has moved with its word, and none has
+changed.](figure:positional_encoding.shuffled)
 
-dog, bites, man = torch.tensor([[1.0, 0, 1, 0], [0, 1, 0, 0], [1, 0, 0, 1]])
+A recurrent network does not have this problem. It reads one word after the other, and
+each step changes its state, so the order is in the result. Such a network needs no
+positional encoding. In a Transformer we have to tell each token where it stands.
 
-def attend(*words):
-    x = torch.stack(words)
-    return (x @ x.T / 2).softmax(dim=1) @ x
-
-print(attend(dog, bites, man))
-print(attend(man, bites, dog))  # the same three rows, in the other order
-```
-
-This holds for all queries, keys and values, as long as no mask hides a token. Let $P$
-be a matrix that shuffles rows. The shuffled inputs give $P Q$, $P K$ and $P V$. So the
-scores are $P Q \, (P K)^\top = P \, Q K^\top P^\top$, which means that they are
-shuffled by rows and by columns. The softmax takes each row by itself and treats all
-entries of a row alike, so you may shuffle before it or after it. And $P^\top P$ is the
-identity matrix, because $P^\top$ puts every row back in its place. (We leave out the
-division by the root, which changes nothing here.)
-
-\begin{align}
-\operatorname{softmax}(P Q \, (P K)^\top) \, P V
- &= P \operatorname{softmax}(Q K^\top) \, P^\top P \, V \\
- &= P \operatorname{softmax}(Q K^\top) \, V
-\end{align}
-
-Shuffle the inputs, and you get the same outputs, shuffled. One says that attention is
-**permutation equivariant**. To attention a sentence is a bag of words.
-
-A recurrent network does not have this problem, because it reads one word after the
-other. In a Transformer we have to tell each token where it stands.
+![A state that is halved before the next word is added. The same words leave another
+state behind.](figure:positional_encoding.recurrent)
 
 ## Add a vector that says where
 
@@ -78,63 +59,61 @@ a token. It is added to the token that stands there ([@vaswani2017attention, §3
 
 $$y_p = x_p + PE_p$$
 
-![Left: the sum at the bottom of encoder and decoder, the two stacks of layers in the
-paper (after its Figure 1). An embedding is the vector of a token's features; the end of
-this page says why it is multiplied by √C. Right: the matrix of the
-encodings.](figure:positional_encoding.diagram)
+![Which word it is, plus where it stands.](figure:positional_encoding.added)
 
-Which vector should it be? The number $p$ itself, you might say: 0, 1, 2, and so on.
-But at position 500 it would be hundreds of times larger than the features of the token
-and drown them. We could divide by the length of the sentence. But then two neighbours
-are 0.2 apart in a sentence of five words and 0.01 apart in one of a hundred, so that
-"the word before" has another meaning in each sentence. We want numbers that stay small,
-that differ from position to position, and that mean the same in every sentence.
+Which vector should it be? The number $p$ itself, you might say. But at position 500 it
+would be hundreds of times larger than the features and drown them. We could divide it
+by the length of the sentence. But then two neighbours are 0.2 apart in a sentence of
+five words and 0.01 apart in one of a hundred, so that "the word before" has another
+meaning in each sentence. We want numbers that stay small, that differ from position to
+position, and that mean the same in every sentence.
 
-You know such numbers. Look at how a **counter** writes 0 to 5 with three binary digits:
+![Two numbers that do not do.](figure:positional_encoding.candidates)
 
-| position | digits |
-|--:|:--|
-| 0 | 0 0 0 |
-| 1 | 0 0 1 |
-| 2 | 0 1 0 |
-| 3 | 0 1 1 |
-| 4 | 1 0 0 |
-| 5 | 1 0 1 |
+You know such numbers. A **counter** writes each position with a few digits that are
+never larger than 1. In our picture the ones come first. They change at every step, the
+twos at every second step, and the fours at every fourth. Together they tell all
+positions apart. The encoding of the paper is such a counter with smooth digits. In
+place of a digit that jumps, there is a hand of a **clock** that turns. The first hand
+turns fast, and each following hand turns more slowly.
 
-The last digit changes at every step, the one before it at every second step, and the
-first at every fourth. No digit is ever larger than 1, and together they tell all
-positions apart. The encoding of the paper is such a counter, read from right to left,
-with smooth digits. In place of a digit that jumps between 0 and 1, there is a hand of a
-**clock** that turns. The first hand turns fast, and each following hand turns more
-slowly. Fast hands tell neighbours apart. Slow hands tell the beginning of a text from
-its end.
+![The first digit and the first hand change
+fastest.](figure:positional_encoding.counter)
 
-![Choose one of 12 hands and a position: the waves of this hand, and all the hands.
-](figure:positional_encoding.clocks)
+Move the position $p$ while you read, or drag the hand:
 
-Where a hand points is told by two numbers, the sine and the cosine of its angle. The
-hand starts at the top and turns clockwise. Then the sine says how far right its tip is,
-and the cosine how high. So four features are two hands. Let the first turn by 1
-**radian** per position, which is about a sixth of a turn, and the second by 0.01. With
-a pocket calculator you get:
+1. **One hand.** Hand $i$ starts at the top and turns clockwise, by $\omega_i$
+   **radians** per position. (A full turn is $2 \pi \approx 6.28$ radians.) Two numbers
+   tell where it points. The **sine** of its angle says how far right its tip is, and
+   the **cosine** how high.
+2. **Its waves.** Along the positions, the two numbers go up and down. Choose a slower
+   hand, and the waves get longer.
+3. **All hands.** Fast hands tell neighbours apart. Slow hands tell the beginning of a
+   text from its end.
+4. **The encoding.** The two numbers of every hand, side by side, are $PE_p$. Twelve
+   hands make 24 features.
 
-| position $p$ | sine of $p$ | cosine of $p$ | sine of $0.01 p$ | cosine of $0.01 p$ |
-|--:|--:|--:|--:|--:|
-| 0 | 0.00 | 1.00 | 0.00 | 1.00 |
-| 1 | 0.84 | 0.54 | 0.01 | 1.00 |
-| 2 | 0.91 | −0.42 | 0.02 | 1.00 |
-| 3 | 0.14 | −0.99 | 0.03 | 1.00 |
+![Twelve hands at one position.](figure:positional_encoding.clocks)
 
-Each row is the encoding of a position. In *dog bites man* the second word becomes (0,
-1, 0, 0) + (0.84, 0.54, 0.01, 1.00) = (0.84, 1.54, 0.01, 1.00). If you repeat the
-average above with these sums, *bites* receives (1.16, 0.88, 0.32, 1.25) in *dog bites
-man*, and (1.06, 1.02, 0.15, 1.46) in *man bites dog*. The two sentences are no longer
-the same to attention.
+Our four features are two hands. Let the first turn by 1 radian per position, which is
+about a sixth of a turn, and the second by 0.01. In *dog bites man* the second word has
+position 1. It becomes (0, 1, 0, 0) + (0.84, 0.54, 0.01, 1.00) = (0.84, 1.54, 0.01,
+1.00).
+
+![Each row is the encoding of a position. One of them is added to
+*bites*.](figure:positional_encoding.worked)
+
+Repeat the averages with these sums. Now *bites* receives (1.16, 0.88, 0.32, 1.25) in
+*dog bites man*, and (1.06, 1.02, 0.15, 1.46) in *man bites dog*. The two sentences are
+no longer the same to attention.
+
+![With positions, each word receives something else in each
+sentence.](figure:positional_encoding.moved)
 
 ## The formula
 
-In general there are $C$ features, so there are $C / 2$ hands. Hand $i$ turns by
-$\omega_i$ radians per position, its **frequency**:
+In general there are $C$ features, so there are $C / 2$ hands. The radians per position
+of hand $i$ are its **frequency**:
 
 \begin{align}
 \omega_i &= 10000^{-2i / C} \\
@@ -142,99 +121,92 @@ PE_{p, 2i} &= \sin(\omega_i \, p) \\
 PE_{p, 2i + 1} &= \cos(\omega_i \, p)
 \end{align}
 
-In the table above, $C = 4$ gives $\omega_0 = 1$ and $\omega_1 = 10000^{-2/4} = 0.01$.
-These lines print it:
+With $C = 4$ you get $\omega_0 = 1$ and $\omega_1 = 10000^{-2/4} = 0.01$, as above. Hand
+0 goes round once in 6.3 positions. Each following hand is slower by the same factor,
+and with $C = 512$ the last one takes 60,611 positions. So there are as many hands for
+distances of tens of tokens as for distances of thousands.
 
-```python
-import torch
+![A matrix of encodings, and the time of each hand.](figure:positional_encoding.matrix)
 
-p, i, C = torch.arange(4)[:, None], torch.arange(2), 4
-angles = p * 10000 ** (-2 * i / C)  # a row for each position, a column for each hand
-print(torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1))
-```
+Why do we need so many hands? Because one alone is not precise. Between neighbours, the
+tip of the slowest hand moves by 0.0001, too little to be noticed. The tip of the
+fastest hand moves by 0.96, but after a while it comes back. 710 positions are almost
+exactly 113 turns. So at positions 14 and 724 you find its tip at nearly the same place,
+only 0.00006 apart. Another hand tells the two apart.
 
-The paper writes the same as $\sin(pos / 10000^{2i / d_{\text{model}}})$, with $pos$ for
-our $p$ and $d_{\text{model}}$ for our $C$.
-
-![The encoding for $C = 8$. Here each row is a feature and each column a position, the
-other way round than in the matrix above.](figure:positional_encoding.heat)
-
-Hand 0 goes round once in $2 \pi \approx 6.3$ positions. Each following hand is slower
-by the same factor. With $C = 512$ the last one takes 60,611 positions. Because the
-factor is the same from hand to hand, we get as many hands for distances of tens of
-tokens as for distances of thousands.
-
-Why do we need so many hands? Because one alone is not precise. Look at the slowest hand
-for $C = 512$. Between neighbours its tip moves by 0.0001, too little to be noticed. The
-tip of the fastest hand moves by 0.96 in a straight line ($2 \sin 0.5$), but after a
-while it comes back. 710 positions are almost exactly 113 turns. So at positions 14 and
-724 you find its tip at nearly the same place, only 0.00006 apart. So we need all hands
-together to tell positions apart reliably.
+![Three of 256 hands at positions 14 and 724.](figure:positional_encoding.alike)
 
 ## A step is a rotation
 
-Here is why each frequency has a sine *and* a cosine. Go $k$ positions further, and
-every hand has turned by the angle $\omega_i k$, wherever you started. In formulas these
-are the addition theorems:
-
-\begin{align}
-\sin(\omega p + \omega k) &= \cos \omega k \, \sin \omega p
-    + \sin \omega k \, \cos \omega p \\
-\cos(\omega p + \omega k) &= -\sin \omega k \, \sin \omega p
-    + \cos \omega k \, \cos \omega p
-\end{align}
-
-The factors $\cos \omega k$ and $\sin \omega k$ do not depend on $p$. So one matrix
-takes every $PE_p$ to $PE_{p + k}$:
+Go $k$ positions further, and every hand has turned by the angle $\omega_i k$, wherever
+it started. So one matrix takes every $PE_p$ to $PE_{p + k}$. Vectors are rows here, and
+the matrix stands on their right. If hand $i$ shows $(s, c)$ at position $p$, it shows
+$(s', c')$ at $p + k$. The matrix is a [rotation](#addition-theorems):
 
 $$
-\begin{pmatrix} PE_{p + k, 2i} \\ PE_{p + k, 2i + 1} \end{pmatrix} =
-\begin{pmatrix} \cos \omega_i k & \sin \omega_i k \\
-               -\sin \omega_i k & \cos \omega_i k \end{pmatrix}
-\begin{pmatrix} PE_{p, 2i} \\ PE_{p, 2i + 1} \end{pmatrix}
+(s', c') = (s, c)
+\begin{pmatrix} \cos \omega_i k & -\sin \omega_i k \\
+               \sin \omega_i k & \cos \omega_i k \end{pmatrix}
 $$
 
-What is that good for? Suppose we want a head that looks at the word just before. Look
-at the encodings alone, without tokens. A head multiplies its input by a learned matrix,
-the query projection. Put the rotations one step back on the diagonal of this matrix,
-one 2 × 2 block for each hand, and zeros elsewhere. Let the key projection change
-nothing. Then the query of position 7 is the encoding of position 6, and so is the key
-of position 6. Their dot product is larger than with any other key, because all
-encodings have the same length, and among those the equal one fits best. So the head
-attends to the word before, at every position, and all that with one matrix. Here are
-three heads that were set by hand in this way, for 0, 1 and 4 positions back:
+![Two steps turn this hand by the same angle, from position 1 and from position
+6.](figure:positional_encoding.turned)
 
-![Three heads that were set by hand. Each head has all 32 features here, the inputs are
-encodings without tokens, and queries are multiplied by 12 to make the weights
-sharp.](figure:heads.by_hand)
+What is that good for? Suppose we want a head that looks at the word just before. A
+**head** is one attention with its own matrices, and its queries are $q = y W^Q$. Put
+the rotations for $k = -1$ on the diagonal of $W^Q$, a block of 2 × 2 for each hand, and
+let the keys be their inputs. Look at the encodings alone, without tokens. Then you find
+that the query of position 2 is the encoding of position 1, and so is the key of
+position 1. Their dot product is
+the largest, because all encodings have the same length, and among those the equal one
+fits best.
 
-Can a network *learn* that? The paper hopes so ("we hypothesized", §3.5), and does not
-show it. What we know is that its weights *can* express it.
+![The query of position 2 fits the key of position 1.](figure:positional_encoding.back)
 
-**Does it work?** We trained small [language models](autoregressive.py) on Shakespeare,
-each for less than a minute on one CPU core: without positions and with three ways to
-tell them, in five runs each. This is the mean loss on text that they had not seen. The
-loss of a character is $-\ln p$ if the model gave it the probability $p$, in a unit
-called nat. Guessing among 65 characters would cost $\ln 65 = 4.17$:
+The same matrix does this at *every* position. With other rotations a head looks any
+number of positions back.
 
-| no positions | learned vectors | sinusoids | rotary positions |
-|--:|--:|--:|--:|
-| 2.25 | 2.20 | 2.19 | 1.91 |
+![Three heads that we set by hand, with 32 features. Queries are multiplied by 12 to
+make the weights sharp.](figure:heads.by_hand)
 
-Why are sinusoids hardly better than no positions at all? In a language model each token
-sees only itself and earlier tokens, and this alone tells the model [something about
-order](#relative-schemes). And a sum of token and position is only a hint: the layers
-above must find out about distances by themselves. *Rotary positions*, a later scheme
-that you find there, too, put the distance into attention itself.
+## Does it work?
 
-After 18 seconds of training, one of the models with sinusoids writes like this. It has
-found out how long words and lines are, but hardly a word:
+So weights *can* express this. Can a network *learn* it? We trained small models on
+lines of 12 letters, one layer with one head and no mask, in five runs each. Here order
+decides. Which of two letters came first? Which letter stands before each one? What is
+the line, written backwards?
 
-> Bucow to sot so sope your:\
-> And fourd ighm sin, wat laded, sut I sor arte the lare
+Without positions a model knows which letters there are, and nothing else. It tosses a
+coin at the first question, and at the others it guesses the most frequent letter. With
+sinusoids it names every letter before and writes every line backwards, in all runs.
+(Which letter came first is harder to learn. After 600 updates two runs are always
+right, and three in about three of four cases.) The number $p$ helps with this question.
+At the others it drowns the features, as we feared. Vectors that are
+[learned](#LearnedPositionalEncoding), one for each position, take longer. **Rotary
+positions**, a [later scheme](#relative-schemes), tell a head only how far apart two
+tokens are. For writing backwards that is not enough.
 
-**What it gains, and what it costs.** The encoding has no parameters, and you can
-compute it for any position. It costs one addition per feature.
+![Right answers: the mean of five runs, and a dot for
+each.](figure:positional_encoding.task)
+
+And how do they do it? Look at the weights. One head has learned to look one position
+back. The other looks from the first letter at the last, from the second at the last but
+one, and so on.
+
+![Weights of two trained heads.](figure:positional_encoding.attended)
+
+In a [language model](autoregressive.py) you gain less. There, each token sees only
+itself and earlier tokens, and this alone tells the model [something about
+order](#relative-schemes). On Shakespeare the loss is 2.25 without
+positions and 2.19 with sinusoids. (A character costs $-\ln p$ nats if the model gave it
+the probability $p$.) Rotary positions act in every layer, and reach 1.91.
+
+**Gains and price.** The encoding has no parameters, costs one addition per feature, and
+you can compute it for any position. But beyond the length of training a model meets
+angles that it has never seen together, and [fails](#longer-texts).
+
+![Left: [language models](#language-models) on text that they had not seen. Right: three
+runs, by position; training ended at the red line.](figure:positional_encoding.losses)
 
 ## Try it
 
@@ -242,6 +214,32 @@ Choose a length and a width and see the matrix, its dot products and its rotatio
 Then switch the positions of a trained model off, and see its loss rise.
 
 ![The loss of each character, with positions and without.](figure:live.positions)
+
+## The whole in code
+
+The module below gives the same numbers, up to rounding. It adds dropout, any offset,
+odd widths, and positions beyond the table.
+
+```python
+import torch
+from torch import nn
+
+
+class Sinusoids(nn.Module):
+    def __init__(self, d_model, max_len=5000):
+        super().__init__()
+        p, even = torch.arange(max_len), torch.arange(0, d_model, 2)
+        frequencies = 10000 ** (-even / d_model)
+        angles = p[:, None] * frequencies  # [max_len, hands]
+        hands = torch.stack([angles.sin(), angles.cos()], dim=-1)
+        self.register_buffer("table", hands.flatten(1).float(), persistent=False)
+
+    def forward(self, x):  # tokens as rows: [T, B, C]
+        return x + self.table[: len(x), None]
+
+
+print(Sinusoids(4)(torch.zeros(4, 1, 4))[:, 0])  # the encodings of positions 0 to 3
+```
 """
 
 import math
@@ -356,8 +354,8 @@ class PositionalEncoding(nn.Module):
         self.register_buffer("positional_encodings", table, persistent=False)
 
     def reset_tables(self) -> None:
-        """Fills the table again, for `to_empty` gives a module memory with anything in
-        it."""
+        """Computes the table again. `to_empty` allocates a module's buffers without
+        their values."""
         max_len, _, d_model = self.positional_encodings.shape
         self.positional_encodings.copy_(get_positional_encoding(d_model, max_len))
 
@@ -449,18 +447,109 @@ class LearnedPositionalEncoding(nn.Module):
 #
 # </details>
 #
+# ## Attention is permutation equivariant
+#
+# These lines compute what the three words receive in both sentences:
+#
+# ```python
+# import torch
+#
+# dog, bites, man = torch.tensor([[1.0, 0, 1, 0], [0, 1, 0, 0], [1, 0, 0, 1]])
+#
+# def attend(*words):
+#     x = torch.stack(words)
+#     return (x @ x.T / 2).softmax(dim=1) @ x
+#
+# print(attend(dog, bites, man))
+# print(attend(man, bites, dog))  # the same three rows, in the other order
+# ```
+#
+# It holds for all queries, keys and values, as long as no mask hides a token. Let $\Pi$
+# be a matrix that shuffles rows. The shuffled inputs give $\Pi Q$, $\Pi K$ and $\Pi V$.
+# So the scores are $\Pi Q \, (\Pi K)^\top = \Pi \, Q K^\top \Pi^\top$, which means that
+# they are shuffled by rows and by columns. The softmax takes each row by itself and
+# treats all entries of a row alike, so you may shuffle before it or after it. And
+# $\Pi^\top \Pi$ is the identity matrix, because $\Pi^\top$ puts every row back in its
+# place. (We leave out the division by the root, which changes nothing here.)
+#
+# \begin{align}
+# \operatorname{softmax}(\Pi Q \, (\Pi K)^\top) \, \Pi V
+#  &= \Pi \operatorname{softmax}(Q K^\top) \, \Pi^\top \Pi \, V \\
+#  &= \Pi \operatorname{softmax}(Q K^\top) \, V
+# \end{align}
+#
+# ## The sum in the Transformer
+#
+# Encoder and decoder are the two stacks of layers in the paper. The sum stands at the
+# bottom of both (after its Figure 1). An **embedding** is the vector of a token's
+# features. [Scaling the embeddings](#scaling-the-embeddings-by-c) says why it is
+# multiplied by $\sqrt C$.
+#
+# ![Where the encodings enter.](figure:positional_encoding.diagram)
+#
+# ## Addition theorems
+#
+# Why does one matrix take every position $k$ further? The sine and the cosine of a sum
+# of two angles are
+#
+# \begin{align}
+# \sin(\omega p + \omega k) &= \cos \omega k \, \sin \omega p
+#     + \sin \omega k \, \cos \omega p \\
+# \cos(\omega p + \omega k) &= -\sin \omega k \, \sin \omega p
+#     + \cos \omega k \, \cos \omega p
+# \end{align}
+#
+# You see that the factors $\cos \omega k$ and $\sin \omega k$ do not depend on $p$.
+# They are the columns of the matrix: the first column makes the sine, the second one
+# the cosine. Texts that write vectors as columns have the transposed matrix, on the
+# left of the vector. If you put that one into $W^Q$, the head looks one position
+# *ahead*.
+#
+# ![Sine and cosine of two of the 32 hands, $C = 64$.](figure:positional_encoding.waves)
+#
+# ## The task
+#
+# Each line has 12 letters of 8 kinds. In the first question, two of them occur once
+# each, and a 13th token asks which of the two came first. A model is an embedding of 32
+# features, one `TransformerLayer` with one head and 64 hidden units, layer
+# normalisation and a linear layer. It trains for 600 updates on 32 lines each, with
+# AdamW. The learning rate rises to 0.003 in 50 updates and falls to 0 on a line. Each
+# question trains its own model, and 1,000 new lines test it. *The number p* adds $p$
+# times a learned vector. The weights in the picture are means of the first run.
+#
+# To a model without positions a line has no order, so you get equal outputs at equal
+# letters. For example, *seven* has two letters *e*, and the model must name the same
+# letter before both. The most frequent of 12 letters is right in three of ten cases,
+# which is what these models reach.
+#
+# ## Language models
+#
+# We trained small [language models](autoregressive.py) on Shakespeare, each for less
+# than a minute on one CPU core: without positions and with three ways to tell them, in
+# five runs each. This is the mean loss on text that they had not seen. Guessing among
+# 65 characters would cost $\ln 65 = 4.17$:
+#
+# | no positions | learned vectors | sinusoids | rotary positions |
+# |--:|--:|--:|--:|
+# | 2.25 | 2.20 | 2.19 | 1.91 |
+#
+# After 18 seconds of training, one of the models with sinusoids writes like this. It
+# has found out how long words and lines are, but hardly a word:
+#
+# > Bucow to sot so sope your:\
+# > And fourd ighm sin, wat laded, sut I sor arte the lare
+#
 # ## Properties of the sinusoids
 #
 # **Size.** All values lie between $-1$ and $1$. For an even $C$ every $PE_p$ has the
 # same length, $\sqrt{C/2}$, because each hand has length 1.
 #
-# ![Sine and cosine of two of the 32 hands, $C = 64$.](figure:positional_encoding.waves)
-#
 # **Frequencies.** Suppose they were evenly spaced, 1/256, 2/256 and so on up to 1 for
 # $C = 512$. Then nine hands in ten would come round within 60 positions. With a
 # constant factor there are 64 hands for each power of ten at $C = 512$. The paper does
 # not say why the number is 10,000. We can only say what it is good for: the slowest
-# hand does not come round within a text.
+# hand does not come round in a text of less than 60,611 tokens. (Some of today's models
+# read longer ones.)
 #
 # **Sum or concatenation.** Why add $PE_p$, when you could append it? Appending can do
 # more: the first projection then has one matrix for tokens and another for positions,
@@ -470,7 +559,9 @@ class LearnedPositionalEncoding(nn.Module):
 # directions (99 % of their squares), so that the embeddings can learn to use the
 # others.
 #
-# **Longer texts.** The formula has a value for any position. But this does not mean
+# ## Longer texts
+#
+# The formula has a value for any position. But this does not mean
 # that a trained model works there. We let the small models from above learn on texts of
 # 64 characters and then read texts of 256. Here is their mean loss in three runs, by
 # the position of a character:
@@ -483,8 +574,9 @@ class LearnedPositionalEncoding(nn.Module):
 # As soon as the sinusoids leave what training has shown, the model meets combinations
 # of angles that it has never seen, and soon it knows hardly more than which characters
 # are frequent. That alone would give a loss of 3.35 on the same text. Rotary positions
-# last a little longer. Press et al. ([-@press2021train]) measured the same in large
-# models, and proposed a scheme that works for longer texts.
+# last a little longer. ([The picture](#does-it-work) has all positions.) Press et al.
+# ([-@press2021train]) measured the same in large models, and proposed a scheme that
+# works for longer texts.
 #
 # ## Scaling the embeddings by √C
 #
@@ -512,7 +604,7 @@ class LearnedPositionalEncoding(nn.Module):
 # | Scheme | Learned | Score of query $t$ and key $s$ |
 # |:--|:--|:--|
 # | [@shaw2018self] | vectors $a$ | $q_t \cdot (k_s + a_{t-s}) / \sqrt{d_k}$ |
-# | [@dai2019transformerxl] | $W$, $u$, $v$ | $(c_{ts} + p_{ts}) / \sqrt{d_k}$, below |
+# | [@dai2019transformerxl] | $W$, $u$, $v$ | $(c_{ts} + g_{ts}) / \sqrt{d_k}$, below |
 # | T5 [@raffel2019exploring] | numbers $b$ per head | $q_t \cdot k_s + b_{t-s}$ |
 # | ALiBi [@press2021train] | nothing | $q_t \cdot k_s / \sqrt{d_k} - m_h (t - s)$ |
 # | RoPE [@su2021roformer] | nothing | $R_t q_t \cdot R_s k_s / \sqrt{d_k}$ |
@@ -521,11 +613,14 @@ class LearnedPositionalEncoding(nn.Module):
 # What do the letters mean? Shaw et al. learn a vector for each distance, up to a
 # largest one, and a second one that is added to the value. In Transformer-XL one term
 # compares contents, $c_{ts} = (q_t + u) \cdot k_s$, and one asks for a distance,
-# $p_{ts} = (q_t + v) \cdot W r_{t-s}$. Here $r$ are the sinusoids of a distance. An
+# $g_{ts} = (q_t + v) \cdot W r_{t-s}$. Here $r$ are the sinusoids of a distance. An
 # absolute position would also be part of the query. In its place stand $u$ and $v$,
 # which are the same at all positions, so that only the distance counts. T5 does not
 # divide by $\sqrt{d_k}$, and has one number for a range of distances. ALiBi takes off
 # more the farther away a key is, with a fixed slope $m_h$ for each head.
+#
+# ![What each scheme adds to the scores: a row for each query, a column for each key.
+# Cells of one strength share a vector or a number.](figure:positional_encoding.schemes)
 #
 # **RoPE** is what most models use today. It turns queries and keys themselves, by the
 # angle of their position, with the rotation that you know from above. Let $R_t$ be the
@@ -535,7 +630,10 @@ class LearnedPositionalEncoding(nn.Module):
 # $$R_t q_t \cdot R_s k_s = q_t \cdot R_{s - t} k_s$$
 #
 # So only the distance between the two tokens matters, and nothing is added to the
-# features. [Modern components](modern.py) has it in code, and the [Feedback
+# features. For example, turn $q = k = (0, 1)$ by 1 radian per position. At positions 2
+# and 1 they are (0.91, −0.42) and (0.84, 0.54), with the dot product 0.54. At positions
+# 8 and 7 they are (0.99, −0.15) and (0.66, 0.75), and the dot product is 0.54 again.
+# [Modern components](modern.py) has it in code, and the [Feedback
 # Transformer](feedback/__init__.py) has a learned vector per distance.
 #
 # The last row has no positions at all, and still works. In a language model each token
@@ -566,11 +664,14 @@ class LearnedPositionalEncoding(nn.Module):
 #
 # ## Differences from the paper
 #
+# * **Order of the features.** Some programs write all sines first and then all cosines.
+#   That is the same encoding with its features in another order, and a learned matrix
+#   after it can undo this.
 # * **Odd widths.** The models of the paper have an even $C$. Here the last sine of an
 #   odd width has no cosine.
 # * **Precision.** The table is computed in 32 bits. With $C = 512$ the largest error is
-#   $7 \cdot 10^{-6}$ in the first 128 positions and $4 \cdot 10^{-4}$ in the first
-#   5,000. `dtype=torch.float64` gives the exact formula.
+#   about $10^{-5}$ in the first 128 positions and $4 \cdot 10^{-4}$ in the first 5,000.
+#   `dtype=torch.float64` gives the exact formula.
 #
 # ## Exercises
 #

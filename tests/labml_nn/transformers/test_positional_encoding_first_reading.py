@@ -9,10 +9,16 @@ from statistics import mean
 
 import pytest
 import torch
+from stages import check_first, play
 
+from docs_src.figures import positional_encoding as figures
+from docs_src.tasks import positional_encoding as task
+from docs_src.tasks import results
+from labml_nn import kernels
 from labml_nn.experiments.data import read_corpus
 from labml_nn.transformers import positional_encoding
 from labml_nn.transformers.encoder_decoder import EncoderDecoderLanguageModel
+from labml_nn.transformers.mha import MultiHeadAttention
 from labml_nn.transformers.positional_encoding import (
     LearnedPositionalEncoding,
     PositionalEncoding,
@@ -25,17 +31,6 @@ RESULTS = Path(__file__).parents[3] / "docs_src/results"
 NUMBER = r"[−-]?\d+(?:\.\d+)?"
 
 
-def rows(*titles: str) -> list[list[float]]:
-    """The numbers of the table with these titles; words are left out."""
-    text = (positional_encoding.__doc__ or "").split("| " + " | ".join(titles) + " |\n")[1]
-    found = []
-    for line in text.splitlines()[1:]:
-        if not line.startswith("|"):
-            break
-        found.append([float(n.replace("−", "-")) for n in re.findall(NUMBER, line)])
-    return found
-
-
 def vector(after: str) -> torch.Tensor:
     """The first numbers in brackets after some words."""
     found = re.search(re.escape(after) + r"[^(]*\(([^)]*)\)", PAGE)
@@ -43,50 +38,82 @@ def vector(after: str) -> torch.Tensor:
     return torch.tensor([float(n.replace("−", "-")) for n in found[1].split(",")])
 
 
-FEATURES = torch.tensor(rows("token", "features $x$"))
-TABLE = torch.tensor(
-    rows(
-        *("position $p$", "sine of $p$", "cosine of $p$"),
-        *("sine of $0.01 p$", "cosine of $0.01 p$"),
-    ),
-    dtype=torch.float64,
-)
+def listing(start: str) -> dict[str, object]:
+    """The names that a program of the page defines; `start` is how it begins."""
+    programs = re.findall(r"```python\n(.*?)```", re.sub(r"(?m)^# ?", "", SOURCE), re.S)
+    (program,) = (program for program in programs if program.startswith(start))
+    names: dict[str, object] = {}
+    exec(program, names)
+    return names
+
+
+WORDS = listing("import torch\n\ndog, bites, man")
+FEATURES = torch.stack([WORDS[word] for word in figures.TOKENS])  # type: ignore[misc]
+TABLE = get_positional_encoding(4, 4, dtype=torch.float64)[:, 0]
+
+
+def alt(name: str) -> str:
+    return getattr(figures, name)().alt.replace("−", "-")
 
 
 def attend(x: torch.Tensor) -> torch.Tensor:
     return (x @ x.T / 2).softmax(dim=1) @ x
 
 
-def test_attention_without_positions_sees_a_bag_of_words():
-    expected = vector("the weighted average of the three vectors is")
+def test_attention_without_positions_sees_a_bag_of_words(capsys: pytest.CaptureFixture[str]):
+    assert torch.equal(FEATURES, figures.X)
+    products = FEATURES @ FEATURES[1]
+    assert "are 0, 1 and 0. Divided by $\\sqrt 4$ they are 0, 0.5 and 0." in PAGE
+    assert products.tolist() == [0, 1, 0]
     outputs = attend(FEATURES)
-    torch.testing.assert_close(outputs[1], expected, rtol=0, atol=5e-4)
     weights = (FEATURES @ FEATURES.T / 2).softmax(1)[1]
-    said = re.search(r"the weights (\S+), (\S+) and (\S+) of them", PAGE)
+    said = re.search(r"makes the weights (\S+), (\S+) and (\S+) of them", PAGE)
     assert said and [f"{w:.3f}" for w in weights] == [*said.groups()]
     order = [2, 1, 0]
     torch.testing.assert_close(attend(FEATURES[order]), outputs[order])
+    # The picture has the terms, which add up to the sum as they are printed.
+    (shown,) = re.findall(r"add up to \(([^)]*)\)", alt("average"))
+    terms = (weights[:, None] * FEATURES).double().round(decimals=3)
+    assert shown == ", ".join(f"{value:.3f}" for value in terms.sum(0))
+    torch.testing.assert_close(terms.sum(0).float(), outputs[1], rtol=0, atol=6e-4)
+    # The program of the page prints the same rows in another order.
+    listing("import torch\n\ndog, bites, man")
+    printed = re.findall(r"\[[\d., ]+\]", capsys.readouterr().out)
+    assert printed[:3] == printed[:2:-1]
 
 
-def test_the_table_is_the_encoding_of_four_features():
-    assert TABLE[:, 0].tolist() == [0, 1, 2, 3]
-    exact = get_positional_encoding(4, 4, dtype=torch.float64)[:, 0]
-    torch.testing.assert_close(TABLE[:, 1:], exact, rtol=0, atol=5e-3)
+def test_a_recurrent_state_tells_the_orders_apart():
+    ends = re.findall(r"it is \(([^)]*)\)", alt("recurrent"))
+    assert len(ends) == 2
+    for order, end in zip(figures.ORDERS, ends, strict=True):
+        # Each word is halved once for each word after it.
+        expected = sum(FEATURES[i] / 2 ** (2 - step) for step, i in enumerate(order))
+        assert torch.equal(torch.tensor([float(n) for n in end.split(",")]), expected)
 
 
 def test_with_positions_the_two_sentences_differ():
-    table = get_positional_encoding(4, 3)[:, 0]
+    table = TABLE[:3].float()
     second = FEATURES[1] + table[1]
+    torch.testing.assert_close(vector("(0, 1, 0, 0) +"), table[1], rtol=0, atol=5e-3)
     torch.testing.assert_close(vector("(0.84, 0.54, 0.01, 1.00) ="), second, rtol=0, atol=5e-3)
-    for words, order in (("*bites* receives", [0, 1, 2]), ("in *dog bites man*, and", [2, 1, 0])):
-        found = attend(FEATURES[order] + table)[1]
-        after = words if order[0] else "average above with these sums, *bites* receives"
-        torch.testing.assert_close(found, vector(after), rtol=0, atol=5e-3)
+    said = ("Now *bites* receives", "in *dog bites man*, and")
+    for words, order in zip(said, figures.ORDERS, strict=True):
+        found = attend(FEATURES[list(order)] + table)[1]
+        torch.testing.assert_close(found, vector(words), rtol=0, atol=5e-3)
+    for positions, same in ((0 * table, True), (table, False)):
+        first, second = (attend(FEATURES[list(order)] + positions) for order in figures.ORDERS)
+        assert all(
+            torch.allclose(first[place], second[2 - place], atol=1e-6) == same for place in range(3)
+        )
 
 
-def test_digits_of_the_counter():
-    for position, *digits in rows("position", "digits"):
-        assert int("".join(str(int(digit)) for digit in digits), 2) == position
+@pytest.mark.parametrize(("width", "length"), [(4, 7), (32, 128), (88, 13), (512, 5000)])
+def test_the_bare_version_is_the_module(width: int, length: int):
+    bare = listing("import torch\nfrom torch import nn\n\n\nclass Sinusoids")["Sinusoids"]
+    x = torch.randn(length, 3, width)
+    ours = PositionalEncoding(width, 0.0)(x)
+    largest = (bare(width)(x) - ours).abs().max().item()  # type: ignore[operator]
+    assert largest <= (2e-5 if length < 1000 else 1e-3)
 
 
 def test_directions_of_the_encodings():
@@ -101,6 +128,28 @@ def test_a_hand_starts_at_the_top_and_turns_clockwise():
     assert (right[0], up[0]) == (0, 1) and right[1] > 0 and up[1] < 1
 
 
+def test_the_stage_computes_what_the_module_computes():
+    figure = figures.clocks()
+    check_first(figure)
+    table = get_positional_encoding(2 * figures.HANDS, 49, dtype=torch.float64)[:, 0]
+    settings = [
+        {"position": 0, "hand": 0},
+        {"position": 1, "hand": 11, "step": 1},
+        {"position": 33, "hand": 2, "step": 3},
+        {"position": 48, "hand": 7, "step": 2},
+    ]
+    for setting, shown in zip(settings, play(figure, *settings), strict=True):
+        row = table[setting["position"]]
+        # The columns of cells have two numbers each, so their order is that of the features.
+        assert shown.numbers("n") == pytest.approx(row.tolist(), abs=5.1e-3)
+        sine, cosine = row[2 * setting["hand"] : 2 * setting["hand"] + 2].tolist()
+        assert shown.numbers("sine-number") == pytest.approx([sine], abs=5.1e-3)
+        assert shown.numbers("cosine-number") == pytest.approx([cosine], abs=5.1e-3)
+        x, y, length = figures.LARGE
+        tip = shown.places("large-tip", "cx") + shown.places("large-tip", "cy")
+        assert tip == pytest.approx([x + length * sine, y - length * cosine], abs=0.06)
+
+
 def test_hands_and_their_precision():
     table = get_positional_encoding(512, 800, dtype=torch.float64)[:, 0]
     slow, fast = table[:, -2:], table[:, :2]
@@ -110,14 +159,23 @@ def test_hands_and_their_precision():
     def apart(hand, p, q):
         return (hand[p] - hand[q]).norm().item()
 
-    assert f"its tip moves by {apart(slow, 0, 1):.4f}, too little" in PAGE
-    assert f"fastest hand moves by {apart(fast, 0, 1):.2f} in a straight line" in PAGE
+    assert f"the tip of the slowest hand moves by {apart(slow, 0, 1):.4f}, too little" in PAGE
+    assert f"fastest hand moves by {apart(fast, 0, 1):.2f}, but" in PAGE
     assert apart(fast, 0, 1) == pytest.approx(2 * math.sin(0.5))
     assert round(710 / (2 * math.pi), 4) == 113.0
     assert f"only {apart(fast, 14, 724):.5f} apart" in PAGE
     assert table.square().mean().sqrt().item() == pytest.approx(1 / math.sqrt(2), abs=1e-3)
     lengths = table.norm(dim=1)
     torch.testing.assert_close(lengths, torch.full_like(lengths, math.sqrt(256)))
+
+
+def test_precision_of_the_table():
+    """Libraries round sines differently, so the page says the size of the error."""
+    exact = get_positional_encoding(512, 5000, dtype=torch.float64)
+    error = (get_positional_encoding(512, 5000).double() - exact).abs()
+    assert "about $10^{-5}$ in the first 128 positions and $4 \\cdot 10^{-4}$" in PAGE
+    assert 10**-5.5 < error[:128].max().item() < 10**-4.5
+    assert 2e-4 < error.max().item() < 8e-4
 
 
 def test_evenly_spaced_hands_would_come_back_soon():
@@ -146,13 +204,49 @@ def test_without_the_division_by_the_width():
     assert round(2 * math.pi * 10000**2 / 1e6) == 628
 
 
-def test_a_rotation_takes_every_position_to_another():
+def test_the_notebook_begins_with_the_bare_version():
+    recipe = RESULTS.parent / "notebooks/positional_encoding.md"
+    (code,) = re.findall(
+        r"(?s)```python\nimport torch\nfrom torch import nn\n\n\n(class .*?)```", SOURCE
+    )
+    assert code in recipe.read_text(encoding="utf-8")
+
+
+#: The block of the page, by its entries, which act on a row from the right.
+BLOCK = r"""\begin{pmatrix} \cos \omega_i k & -\sin \omega_i k \\
+               \sin \omega_i k & \cos \omega_i k \end{pmatrix}"""
+
+
+def rotation(width: int, k: int) -> torch.Tensor:
+    """The matrix that the page prints, for all hands."""
+    assert BLOCK in SOURCE
+    angles = k * 10000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+    return torch.block_diag(
+        *(torch.tensor([[a.cos(), -a.sin()], [a.sin(), a.cos()]]) for a in angles)
+    )
+
+
+@pytest.mark.parametrize("k", [-3, 1, 7])
+def test_a_rotation_takes_every_position_to_another(k: int):
     table = get_positional_encoding(32, 40, dtype=torch.float64)[:, 0]
-    k, frequencies = 7, 10000.0 ** (-torch.arange(0, 32, 2) / 32)
-    cos, sin = (k * frequencies).cos(), (k * frequencies).sin()
-    sines, cosines = table[:-k, 0::2], table[:-k, 1::2]
-    torch.testing.assert_close(table[k:, 0::2], cos * sines + sin * cosines, rtol=0, atol=1e-5)
-    torch.testing.assert_close(table[k:, 1::2], cos * cosines - sin * sines, rtol=0, atol=1e-5)
+    turned = table @ rotation(32, k)
+    here, there = (turned[:-k], table[k:]) if k > 0 else (turned[-k:], table[:k])
+    torch.testing.assert_close(here, there, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(("transpose", "expected"), [(False, 6), (True, 8)])
+def test_the_rotation_finds_the_word_before(transpose: bool, expected: int):
+    """In the query projection of the module; transposed it looks one position ahead."""
+    attention = MultiHeadAttention(1, 32, 0.0, bias=False, d_k=32, d_v=32)
+    matrix = rotation(32, -1).float()
+    with torch.no_grad(), kernels.disabled():
+        # A linear layer of torch multiplies by the transpose of its weight.
+        attention.query.linear.weight.copy_(12 * (matrix if transpose else matrix.T))
+        attention.key.linear.weight.copy_(torch.eye(32))
+        x = get_positional_encoding(32, 12)
+        attention(query=x, key=x, value=x)
+    assert attention.attn is not None
+    assert attention.attn[7, :, 0, 0].argmax().item() == expected
 
 
 def test_an_equal_vector_fits_best():
@@ -188,15 +282,51 @@ def cells(head: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines[:count]]
 
 
-def test_the_lines_that_print_the_table(capsys):
-    (program,) = re.findall(r"```python\n(import torch\n\np, i, C.*?)```", SOURCE, re.S)
-    names: dict[str, object] = {}
-    exec(program, names)
-    angles = names["angles"]
-    assert isinstance(angles, torch.Tensor)
-    printed = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1).double()
-    torch.testing.assert_close(printed, TABLE[:, 1:], rtol=0, atol=0.0051)
-    assert "0.8415" in capsys.readouterr().out
+def runs(question: str, model: str) -> list[float]:
+    found = results("positional_encoding", question)[model]
+    return [share for share in found if isinstance(share, float)]
+
+
+def test_order_decides_in_the_task():
+    scores = {m: {q: runs(q, m) for q in task.QUESTIONS} for m in task.MODELS}
+    assert all(len(of) == 5 for each in scores.values() for of in each.values())
+    sinusoids = scores["sinusoids"]
+    assert min(sinusoids["before"] + sinusoids["reverse"]) == 1.0
+    first = sorted(sinusoids["first"])
+    assert first[3:] == [1.0, 1.0] and first[:3] == pytest.approx([0.75] * 3, abs=0.03)
+    assert f"After {task.UPDATES} updates two runs are always right, and three in about" in PAGE
+    means = {m: {q: mean(of) for q, of in each.items()} for m, each in scores.items()}
+    for question in task.QUESTIONS:
+        assert means["none"][question] < means["sinusoids"][question] - 0.3
+    assert means["none"]["first"] == pytest.approx(0.5, abs=0.03), "it tosses a coin"
+    # The most frequent of 12 letters.
+    letters = torch.randint(task.LETTERS, (20000, task.LENGTH))
+    share = torch.nn.functional.one_hot(letters).sum(1).amax(1).float().mean().item() / 12
+    assert "is right in three of ten" in PAGE and round(10 * share) == 3
+    for question in ("before", "reverse"):
+        assert means["number"][question] < 0.4, "it drowns the features"
+        assert means["none"][question] == pytest.approx(share, abs=0.02)
+        assert means["learned"][question] < means["sinusoids"][question]
+    assert min(scores["rotary"]["before"]) > 0.999
+    assert max(scores["rotary"]["reverse"]) < 0.6, "distances are not enough"
+
+
+def test_trained_heads_look_where_the_answer_is():
+    for question, goal in (("before", lambda p: p - 1), ("reverse", lambda p: 11 - p)):
+        first = results("positional_encoding", f"{question}_weights")["sinusoids"][0]
+        weights = torch.tensor(first).view(12, 12)
+        assert [weights[p].argmax().item() for p in range(1, 12)] == [goal(p) for p in range(1, 12)]
+
+
+def test_products_of_turned_vectors():
+    """The example of rotary positions."""
+    tips = re.findall(r"At positions (\d) and (\d) they are \(([^)]*)\) and \(([^)]*)\)", PAGE)
+    assert len(tips) == 2
+    for t, s, q, k in tips:
+        for position, shown in ((t, q), (s, k)):
+            sine, cosine = math.sin(int(position)), math.cos(int(position))
+            assert shown.replace("−", "-") == f"{sine:.2f}, {cosine:.2f}"
+    assert f"dot product {math.cos(1):.2f}." in PAGE
 
 
 def test_losses_with_each_kind_of_positions():
@@ -213,11 +343,14 @@ def test_losses_with_each_kind_of_positions():
     ]
     losses = [mean(run["result"]["validation_loss"] for run in of) for of in runs]
     (said,) = cells("| no positions | learned vectors | sinusoids | rotary positions |")
+    none, _, sinusoids, rotary = said
+    assert f"loss is {none} without positions and {sinusoids} with sinusoids" in PAGE
+    assert f"act in every layer, and reach {rotary}." in PAGE
     assert said == [f"{loss:.2f}" for loss in losses]
     assert max(run["result"]["seconds"] for of in runs for run in of) < 60
     assert {round(run["result"]["seconds"]) for run in runs[2]} <= {17, 18}
-    (quote,) = re.findall(r"(?s)\n> (.*?)\n\n", SOURCE)
-    assert quote.replace("\\\n> ", "\n") in "".join(run["samples"][0]["text"] for run in runs[2])
+    (quote,) = re.findall(r"(?s)\n# > (.*?)\n#\n", SOURCE)
+    assert quote.replace("\\\n# > ", "\n") in "".join(run["samples"][0]["text"] for run in runs[2])
 
 
 def test_the_loss_of_knowing_how_frequent_each_letter_is():
