@@ -9,7 +9,7 @@ const adding = (numbers, total, digits) => {
   return whole.map((number) => number / unit);
 };
 
-stages.attention = ({ names, keys, values, rows, mid, unit, hundred }, knobs, parts) => {
+stages.attention = ({ names, tokens, keys, values, rows, mid, unit, hundred }, knobs, parts) => {
   const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
   const show = (number, digits) =>
     (digits ? number.toFixed(digits) : `${Math.round(number * 100) / 100}`).replace("-", "−");
@@ -50,5 +50,9 @@ stages.attention = ({ names, keys, values, rows, mid, unit, hundred }, knobs, pa
   move("fades", (i) => ({ "fill-opacity": 0.05 + 0.5 * weights[i] }));
   write("part", (i) => list(shares.map((column) => column[i]), 2));
   write("result", () => list(average, 2));
-  return _("Query {0}: products {1}, scores {2}, weights {3}, average {4}.", list(query), list(products), list(scores), list(said, 3), list(average, 2));
+  const [least, most] = [Math.min(...said), Math.max(...said)];
+  const result = list(average, 2);
+  // Thirds differ in the last digit that is written.
+  if (most - least < 0.0015) return _("All weights are equal. The average of the values is {0}.", result);
+  return _("The largest weight, {0}, goes to {1}. The average of the values is {2}.", show(most, 3), tokens[said.indexOf(most)], result);
 };

@@ -53,6 +53,8 @@ from pylit.figures.draw import (
 
 #: Tones of the roles. `SECOND` is that of a second head.
 A, K, V, Q, GREY, SECOND = range(6)
+#: Width of one of four panels, of which two are side by side.
+BY_TWO = 300.0
 
 # --- The worked example ---------------------------------------------------------------------------
 
@@ -298,7 +300,7 @@ def vectors():
         ]
         parts += [word(left - 8, top + (i + 0.5) * h + 4, t, "end") for i, t in enumerate(TOKENS)]
         parts += grid(left, top, matrix, tone, w, h)
-        panels.append(Panel(WIDTH, top + 3 * h + 2, tuple(parts)))
+        panels.append(Panel(BY_TWO, top + 3 * h + 2, tuple(parts)))
     return Figure(
         panels,
         "Four tables with a row for each word. In features, queries and keys the columns are "
@@ -465,15 +467,15 @@ def stage():
     products = (keys @ qs[2]).tolist()
     scores = [product / math.sqrt(len(q)) for product in products]
     powers = [math.exp(score) for score in scores]
-    says = (
-        f"Query {listed(q)}: products {listed(products)}, scores {listed(scores)}, weights "
-        f"{listed(shares, 3)}, average {_pair(result)}."
-    )
+    best = shares.index(max(shares))
+    says = f"The largest weight, {shares[best]:.3f}, goes to {TOKENS[best]}. The average of the "
+    says += f"values is {_pair(result)}."
     knobs = [Knob(name, name, -4, 4, 1, value) for name, value in zip(FEATURES, q, strict=True)]
     rows = [*qs.int().tolist(), (DRY @ W_Q).int().tolist()]
     queries = [dict(zip(FEATURES, row, strict=True)) for row in rows]
     whose = Choice("whose", "query of", (*TOKENS, "dry"), 2, queries)
-    data = {"names": FEATURES, "keys": keys.int().tolist(), "values": values.int().tolist()}
+    data = {"names": FEATURES, "tokens": TOKENS, **GEOMETRY}
+    data |= {"keys": keys.int().tolist(), "values": values.int().tolist()}
     return Figure(
         [
             _compare(q, keys.tolist(), products),
@@ -481,8 +483,9 @@ def stage():
             _softmax(scores, powers, shares),
             _average(values.tolist(), shares, result),
         ],
-        says,
-        stage=Stage("attention", (whose, *knobs), {**data, **GEOMETRY}, says, STEPS),
+        f"Query {listed(q)}: products {listed(products)}, scores {listed(scores)}, weights "
+        f"{listed(shares, 3)}, average {_pair(result)}.",
+        stage=Stage("attention", (whose, *knobs), data, says, STEPS),
     )
 
 
@@ -614,7 +617,7 @@ def together():
         width = len(first[0]) * wide[0] + gap + columns * wide[1]
         parts.append(frame(left - 1, y + 2 * high - 1, width + 2, high + 2, GREY))
         parts.append(letter(x + columns * wide[1] / 2, y + 3 * high + 17, *foot, at="middle"))
-        return Panel(WIDTH, y + 3 * high + 24, tuple(parts))
+        return Panel(BY_TWO, y + 3 * high + 24, tuple(parts))
 
     panels.append(
         product(
@@ -649,7 +652,7 @@ def together():
     x = left + 3 * wide + 12
     third.append(letter(x, y + 1.5 * high + 5, ("Q", Q), ("K", K, "⊤"), " / √4"))
     third.append(letter(x, below + 1.5 * high + 5, ("A", A), "  3 × 3"))
-    panels.append(Panel(WIDTH, below + 3 * high + 4, tuple(third)))
+    panels.append(Panel(BY_TWO, below + 3 * high + 4, tuple(third)))
     panels.append(
         product(
             "4  averages",

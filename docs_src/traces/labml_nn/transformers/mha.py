@@ -38,8 +38,8 @@ def trace_generation(T, B, H, D, Dv, C):
 def replay_attention():
     """The trained model reads “the dog sleeps”
 
-    The decoder of the small encoder–decoder of this site reads the sentence of this page, letter by
-    letter. You see the self-attention of its last layer, with four heads.
+    The decoder of the small encoder–decoder of this site reads a short sentence, letter by letter.
+    You see the self-attention of its last layer, with four heads.
 
     * `self.linear(x)`: These are the queries, 22 features in each of four heads. Keys and
       values follow.
