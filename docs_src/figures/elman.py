@@ -326,7 +326,7 @@ def hello():
             "hello",
             [
                 Choice("word", "Word", WORDS),
-                Knob("memory", "Memory, the share of U", 0, 1, 0.1, 1),
+                Knob("memory", "Memory, share of U", 0, 1, 0.1, 1),
             ],
             {**matrices, "words": WORDS, **STEP},
             f"After h the right letter, e, gets {math.exp(-costs[0]):.2f}. A letter of hello costs "

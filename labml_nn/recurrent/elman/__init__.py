@@ -38,7 +38,7 @@ weights.](figure:elman.forgetful)
 **One term more.** Elman reads one letter at a time, and gives the hidden units a second
 input: their own values after the letter before.
 
-$$h = f(W x + b) \qquad \longrightarrow \qquad h_t = f(W x_t + U h_{t-1} + b)$$
+$$h = f(W x + b) \quad \to \quad h_t = f(W x_t + U h_{t-1} + b)$$
 
 The vector $h_t$ is the **hidden state** after step $t$. It is all that the network
 remembers. $W$ weighs the letter, $U$ weighs the memory, and $b$ is a bias. $f$ is an
@@ -533,7 +533,7 @@ class ElmanConfig(LanguageModelConfig):
     * `d_hidden`: hidden units of a layer, $N$
     * `n_layers`: layers, $L$
     * `dropout_prob`: dropout probability of hidden states, between layers and before
-      the output projection
+      the output projection, but not before the first layer
     * `embedding_dropout_prob`: dropout probability of the embeddings
     * `output_dropout_prob`: dropout probability of the output features
     * `nonlinearity`: `tanh`, `sigmoid` or `relu`, in the layers
@@ -543,9 +543,10 @@ class ElmanConfig(LanguageModelConfig):
     * `learn_h_0`: train $h_0$; otherwise it is zero
 
     [`LanguageModelConfig`](../../language_model.py) has the fields that all models
-    share. If you set its `init_lower` and `init_upper`, every matrix starts uniform in
-    that range, and $U$ is not orthogonal. With `n_vocab=65` the defaults have 337,000
-    parameters.
+    share. By default there is no range for the initial weights: $U$ starts orthogonal,
+    embeddings are normal, and the other linear layers start as PyTorch starts them. If
+    you set `init_lower` and `init_upper`, every matrix starts uniform between them, and
+    $U$ is not orthogonal. With `n_vocab=65` the defaults have 337,000 parameters.
     """
 
     d_model: int = 128
