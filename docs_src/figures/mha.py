@@ -53,8 +53,6 @@ from pylit.figures.draw import (
 
 #: Tones of the roles. `SECOND` is that of a second head.
 A, K, V, Q, GREY, SECOND = range(6)
-#: Width of one of four panels, of which two are side by side.
-BY_TWO = 300.0
 
 # --- The worked example ---------------------------------------------------------------------------
 
@@ -300,7 +298,7 @@ def vectors():
         ]
         parts += [word(left - 8, top + (i + 0.5) * h + 4, t, "end") for i, t in enumerate(TOKENS)]
         parts += grid(left, top, matrix, tone, w, h)
-        panels.append(Panel(BY_TWO, top + 3 * h + 2, tuple(parts)))
+        panels.append(Panel(WIDTH, top + 3 * h + 2, tuple(parts)))
     return Figure(
         panels,
         "Four tables with a row for each word. In features, queries and keys the columns are "
@@ -617,7 +615,7 @@ def together():
         width = len(first[0]) * wide[0] + gap + columns * wide[1]
         parts.append(frame(left - 1, y + 2 * high - 1, width + 2, high + 2, GREY))
         parts.append(letter(x + columns * wide[1] / 2, y + 3 * high + 17, *foot, at="middle"))
-        return Panel(BY_TWO, y + 3 * high + 24, tuple(parts))
+        return Panel(WIDTH, y + 3 * high + 24, tuple(parts))
 
     panels.append(
         product(
@@ -652,7 +650,7 @@ def together():
     x = left + 3 * wide + 12
     third.append(letter(x, y + 1.5 * high + 5, ("Q", Q), ("K", K, "⊤"), " / √4"))
     third.append(letter(x, below + 1.5 * high + 5, ("A", A), "  3 × 3"))
-    panels.append(Panel(BY_TWO, below + 3 * high + 4, tuple(third)))
+    panels.append(Panel(WIDTH, below + 3 * high + 4, tuple(third)))
     panels.append(
         product(
             "4  averages",
@@ -711,7 +709,7 @@ def joined():
     _, _, v, weights, averages = _attend(attention=attention)
     with torch.no_grad(), kernels.disabled():
         out = attention(query=X[:, None], key=X[:, None], value=X[:, None])[:, 0]
-    left, wide, high, first = 40.0, 34.0, 25.0, []
+    left, wide, high, first = 40.0, 38.0, 25.0, []
     for head, tone in enumerate((A, SECOND)):
         y = 44 + head * (3 * high + 60)
         at = left + 3 * wide + 12, left + 3 * wide + 12 + 48 + 14
@@ -751,7 +749,7 @@ def joined():
     for y in (top, end):
         second += [word(left - 7, y + (i + 0.5) * high + 4, t, "end") for i, t in enumerate(TOKENS)]
     return Figure(
-        [Panel(WIDTH, bottom, tuple(first)), Panel(WIDTH, end + 3 * high + 2, tuple(second))],
+        [Panel(300, bottom, tuple(first)), Panel(WIDTH, end + 3 * high + 2, tuple(second))],
         "Left, two heads: weights, 3 × 3, times values, 3 × 2, are averages, 3 × 2. Of dog head "
         f"1 gives {listed(averages[0, 0], 2)} and head 2 {listed(averages[0, 1], 2)}. Right, both "
         "side by side are 3 × 4, and times W^O, 4 × 4, they are features again, of dog "
