@@ -6,194 +6,239 @@ summary: >
   vector to a memory, and every layer attends to it at all later steps.
 paper: https://arxiv.org/abs/2002.09402
 notebook: notebooks/feedback.ipynb
+tones: {query: 3, key: 1, value: 2, weight: 0, memory: 5, slot: 5}
 ---
 
 Read this program line by line. What does it print?
 
-```text
-x = 3
-y = 5
-if x < y: x = x + 4
-if y < x: y = y + 1
-print(y)
-```
-
 You keep two numbers in mind and change them as you go. We count lines from 0, as Python
-does. In line 2 the condition holds, because 3 is less than 5, so `x` becomes 7. In line
-3 you need this 7. Because 5 is less than 7, `y` becomes 6, and the program prints 6.
-Notice that you could not skip line 2. Each line changes what the next one means.
+does. In line 2 the condition holds, because 5 is greater than 4, so `x` becomes 7. In
+line 3 you need this 7. It is greater than 6, so `y` becomes 6, and the program prints
+6. You could not skip line 2. Each line changes what the next one means.
+
+![What you carry on from line to line.](figure:feedback.program)
 
 **Why is this hard for a Transformer?** A [Transformer](../models.py) reads all lines at
 once. Suppose that each line is one **token**, the piece of text that a model reads in
 one step. A **layer** lets each line look at the earlier ones, which is
 [attention](../mha.py), and then works on what it has found. But what is there to look
-at? Layer 1 sees the lines as they are written. We call that layer 0: each token has its
-**embedding**, a learned vector. Layer 2 sees the outputs of layer 1, layer 3 those of
-layer 2, and no layer sees more. So let us ask at which layer the result of a line is
-first known:
+at? Let us fill in which result is known where.
 
-| step $t$ | line | result | Transformer | with feedback |
-|--:|:--|:--|:--|:--|
-| 0 | `x = 3` | `x` is 3 | layer 0 | layer 0 |
-| 1 | `y = 5` | `y` is 5 | layer 0 | layer 0 |
-| 2 | `if x < y: x = x + 4` | `x` is 7 | layer 1 | layer 1 |
-| 3 | `if y < x: y = y + 1` | `y` is 6 | layer 2 | layer 1 |
-| 4 | `print(y)` | 6 | layer 3 | layer 1 |
+1. **As written.** Layer 0 is the **embedding**, a learned vector for each token. Lines
+   0 and 1 state their results. The other lines only say what to do.
 
-Let us follow the 7. At step 2, layer 1 looks back at lines 0 and 1 and finds it. Could
-layer 1 use it at step 3? No. It can only look at line 2 as it is written, and there is
-no 7 in it. The 7 is in an *output* of layer 1, so layer 2 is the first to see it.
-(Could layer 1 not look at lines 0, 1 and 2 at once, and do both updates itself? For two
-updates a layer can learn this in part. But each further line multiplies the cases to be
-learned. So we count one update for a layer.) Each line that depends on the one before
-costs one more layer, and a model of $L$ layers runs out of them. That is a pity. When
-we come to step 3, the model *has* the 7. It only has it too high up.
+2. **Layer 1** sees layer 0 of all earlier lines. Line 2 finds the 3 and the 5, and `x`
+   becomes 7. Could line 3 use this 7? No. It looks at line 2 as well, but only as it is
+   written, and there is no 7 in it.
 
-**Is there no way around?** Sometimes there is. If all updates were `x = x + 1`, a
-single layer would do, because attention can average what all lines add, and the average
-times the number of lines, which a model knows from the position, is the sum. Such
-shortcuts exist for surprisingly many tasks ([@liu2023transformers]). But no one tells
-the model about them. It may fail to find them in training, and then a value like ours
-needs one more layer for each line.
+3. **Layer 2** sees what layer 1 has computed. Now line 3 finds the 7, and `y` becomes
+   6.
+
+4. **Layer 3** finds the 6 for the last line. Each line that depends on the one before
+   costs one more layer, and a model of $L$ layers runs out of them. That is a pity.
+   When it came to line 3, the model *had* the 7. It only had it too high up.
+
+![Which layer knows which result. Choose other numbers, or fewer
+layers.](figure:feedback.layers)
+
+**Is there no way around?** Sometimes there is. If all lines were `x = x + 1` or `x = x
++ 0`, a single layer would do. Attention averages what they add, and the average times
+the number of lines is the sum. Such shortcuts exist for surprisingly many tasks
+([@liu2023transformers]), if training finds them. But for lines like ours, as far as
+anyone knows, no fixed number of layers is enough for programs of any length.
+
+![All lines are read at once, and no result is carried on.](figure:feedback.shortcut)
 
 ## Feedback
 
 The **Feedback Transformer** ([@fan2020feedback]) puts what was concluded where every
-layer can see it. It reads one line after the other. After each line it writes one
-vector to a **memory**, and at all later steps *every* layer attends to this memory, the
-lowest layer too. So at step 3 layer 1 finds the 7 there, and at step 4 it finds the 6.
-In principle one layer is enough, however long a program you write. (Trained models come
-close, as you will see.)
+layer can see it. After each line it writes one vector to a **memory**. At all later
+steps *every* layer attends to this memory, the lowest layer too. So it has to read one
+line after the other:
 
-![Left: the outputs of all layers at a step form its memory vector, and all layers of
-later steps attend to it. Right: one layer.](figure:feedback.diagram)
+1. **Write.** Steps 0 and 1 read the first two lines. Each writes one **slot** of
+   memory.
 
-**What does it write?** A mixture of what all its layers have computed at this step.
-(Why not the top layer alone? Training may choose that, but it [chose
+2. **Read and write.** At step 2, layer 1 finds the 3 and the 5 in memory. The result,
+   7, goes into slot 2.
+
+3. **The difference.** At step 3, layer 1 finds the 7. In the Transformer, layer 2 was
+   the first to see it.
+
+4. **And so on.** At step 4, layer 1 finds the 6. In principle one layer is enough,
+   however long the program.
+
+![Each step reads all slots, here two that matter, and writes the next
+one.](figure:feedback.memory)
+
+**Does it work?** We trained small models on random programs of 16 lines. Numbers are
+counted modulo 6 (after 5 comes 0), and after each line a model must say what `x` and
+`y` are. After the last line, one layer with feedback is right in 100 of 100
+programs, two layers without in 7. (A guess is right in 3. The
+[recipe](#the-programs) is below.) Line by line, you see what the cells predict: one
+layer without feedback is right up to line 2, and then falls behind. The dashed line is
+the length in training.
+
+![Two runs of each model, shown as dots on the left and as their mean on the
+right.](figure:feedback.accuracy)
+
+## Writing
+
+**What is written?** A mixture of what all layers have computed at this step. (Why not
+the top layer alone? Training may choose that, but it [chose
 otherwise](#layer-weights).) Let us take vectors of two features, and pretend that the
-first holds `x` and the second `y`. (A trained network has a code of its own, with many
-more features.) Here we take two layers, to see a mixture. Suppose that at step 2 the
-embedding knows neither number. Suppose also that the lower layer has computed 6 by
-mistake, and that the upper one corrects it. (One layer could do without this, if it
-made no mistake.) Each layer has a learned number, its **layer weight** $a_l$, and so
-has the embedding, as layer 0. A layer weight may be any number, also a negative one.
-The *softmax* turns these into **shares**, which are positive and sum to one. It raises
-$e$ to each of them and divides the results by their sum. (In attention, below, other
-words are usual: what stands before the softmax is the *score*, and what comes out of it
-is the *weight*.)
+first holds `x` and the second `y`. Suppose that at step 2 the embedding knows neither,
+that layer 1 has made a mistake, and that layer 2 has corrected it.
 
-| layer | output | weight $a_l$ | exp | share | share × output |
-|--:|:--|--:|--:|--:|:--|
-| 0 | (0, 0) | 0 | 1.00 | 0.04 | (0, 0) |
-| 1 | (6, 5) | 1 | 2.72 | 0.11 | (0.69, 0.57) |
-| 2 | (7, 5) | 3 | 20.09 | 0.84 | (5.91, 4.22) |
-| sum | | | 23.80 | 1 | (6.59, 4.79) |
+Each layer has a learned number, its **layer weight** $a_l$, and the embedding has one
+as layer 0. The *softmax* turns them into **shares**, which are positive and sum to one:
+raise $e$ to each, and divide by the sum. These shares are *the same at every step* and
+for every text. Shares times outputs, added up, are the **memory vector** $m$.
 
-The last row is the **memory vector** of step 2. (All numbers are rounded at the end.)
-It holds nearly `x = 7` and `y = 5`, because most of it comes from the top layer. The
-layer weights are *the same at every step* and for every text. What changes from step to
-step are the outputs.
+![Nearly all of it comes from layer 2, so it is nearly (7, 5).](figure:feedback.mixture)
 
-**How is it read?** At step 3 we have three memory vectors, in the **slots** 0, 1 and 2.
-Layer 1 has several heads, which attend side by side. One of them needs `x`. As in
-[attention](../mha.py), it has a query for what it is looking for, and each slot has a
-key for what it is about and a value for what it says. Keys and values are computed from
-memory vectors by learned matrices. To keep the numbers round, we do not compute them
-here. We choose them, and pretend that each slot is about the variable that its line has
-set. (So the 7 of slot 2 stands for the 6.59 above, and its 5 is left out.)
+## Reading
 
-Let (2, 0) mean "about `x`" and (0, 2) "about `y`", in queries and in keys. Our head
-needs `x`, so its query is (2, 0). The product of query and key is then 4 for slot 0 and
-for slot 2, which are both about `x`. But only one of them is up to date! So a score has
-a second part, a bias $b_d$ for the **distance** $d$, which says how many steps ago the
-slot was written. We choose −2 for each further step. As in all attention, the sum is
-divided by the root of the number of features, here two:
+**How is it read?** At step 3 there are three slots. As in [attention](../mha.py), a
+head of layer 1 has a query for what it is looking for. Each slot has a key for what it
+is about, and a value for what it says. We choose round numbers: (2, 0) means "about
+`x`", and (0, 2) "about `y`".
 
-| slot | key | value | match | distance | bias | sum / √2 | exp | weight |
-|--:|:--|:--|--:|--:|--:|--:|--:|--:|
-| 0 | (2, 0) | (3, 0) | 4 | 3 | −4 | 0.00 | 1.00 | 0.06 |
-| 1 | (0, 2) | (0, 5) | 0 | 2 | −2 | −1.41 | 0.24 | 0.01 |
-| 2 | (2, 0) | (7, 0) | 4 | 1 | 0 | 2.83 | 16.92 | 0.93 |
+Our head needs `x`, so slots 0 and 2 match. But only one of them is up to date! So a
+score has a second part, a bias $b_d$ for the **distance** $d$, which says how many
+steps ago the slot was written. Here it is −2 for each further step. As in all
+attention, the sum is divided by the root of the number of features, and a softmax makes
+weights of the three scores.
 
-The average of the values with these weights is (6.69, 0.07), so the head has found
-the 7. Without the distance, slots 0 and 2 would count alike. The head would find
-4.86, which `x` never was.
+The average is nearly 7. Without the distance, slots 0 and 2 would count alike, and the
+head would find 4.86, which `x` never was.
 
-**In two formulas.** Write $x_t^l$ for the output of layer $l$ at step $t$, and $m_t$
-for the memory vector. (This $x$ is a vector of the network. It is not the `x` of the
-program.) With the table of layer weights you computed the second line. With the table
-of slots you did a part of the first:
+![A head that needs *x* finds the newest slot about it.](figure:feedback.reading)
+
+**In two formulas.** Write $x_t^l$ for the output of layer $l$ at step $t$. (This $x$ is
+a vector of the network, not the `x` of the program.) You have computed the second line,
+and a part of the first:
 
 \begin{align}
 x_t^l &= \operatorname{Layer}_l\big(x_t^{l-1}, \; [m_0, \dots, m_{t-1}]\big) \\
 m_t &= \sum_{l=0}^{L} \operatorname{softmax}(a)_l \; x_t^l
 \end{align}
 
-Layer 1 still starts from the embedding $x_t^0$ of its own step. But now it can attend
-to $m_{t-1}$, in which the top layer of the step before has a share.
+A layer is that of any Transformer: attention, then a small network, each added to its
+input. Only keys and values come from memory now, and not from the layer below.
 
-**Does it work?** We trained small models on random programs of 16 such lines, with six
-values (after 5 comes 0) and six kinds of updates, for less than a minute of one CPU
-core each (`docs_src/results/programs.py`). The Transformers have [rotary
-positions](../modern.py), so that they know distances, too. After each line a model must
-say what `x` and `y` are now. In how many of 100 programs is it right, on average over
-three runs?
+![Left: all outputs of a step go into its memory vector, and all layers of later steps
+attend to it. Right: one layer.](figure:feedback.diagram)
 
-| step $t$ | 2 | 3 | 4 | 7 | 15 | 31 |
-|:--|--:|--:|--:|--:|--:|--:|
-| Transformer, 1 layer | 100 | 96 | 86 | 68 | 71 | 62 |
-| Transformer, 2 layers | 100 | 99 | 94 | 80 | 82 | 79 |
-| Transformer, 4 layers | 100 | 99 | 97 | 86 | 84 | 89 |
-| with feedback, 1 layer | 100 | 100 | 100 | 98 | 96 | 97 |
-| with feedback, 2 layers | 100 | 100 | 100 | 100 | 100 | 99 |
+## Depth and gradient
 
-At step 2 all of them are right, because one layer is enough. At step 3 the Transformer
-with one layer begins to fail, as the table of the program predicts. Each further layer
-helps for a while. (Why does 68 rise to 71? As soon as `x` equals `y`, no condition
-holds, and nothing changes any more. That is so in 64 of 100 programs at step 7, and in
-98 at step 31. If you always name the most common pair, you are right in 21 and in 48.)
-But a single layer with feedback is better than four without, even in the last column,
-far beyond the 16 lines that the models were trained on.
+**How deep is it?** Follow the longest chain of layers, each of which needs the one
+before. In a Transformer it has $L$ layers, at any step. With feedback it passes all $L$
+layers of each step. So the chain grows with the text, as in a [recurrent
+network](../../recurrent/elman/__init__.py).
 
-**What it gains, and what it costs.** The chain of computations grows with the text, as
-in a [recurrent network](../../recurrent/elman/__init__.py). But we need
-not squeeze everything into one state of fixed size, because attention still reaches
-every earlier step directly. You pay twice. Like a recurrent network, it must be trained
-step by step. And like a Transformer, it remembers more and more, so its work for a
-token grows with the text:
+![The longest chains, found with gradients.](figure:chains.unrolled)
 
-| cost | Elman network | Transformer | Feedback Transformer |
-|:--|--:|--:|--:|
-| sequential steps in training | T + L − 1 | L | L·T |
-| multiplications at step t | 2·L·C² | 12·L·C² + 2·L·t·C | (10·L + 2)·C² + 3·L·t·C |
-| numbers to remember before step t | L·C | 2·L·t·C | 2·t·C |
-| a training step, the code as on its page | 67 ms | 171 ms | 1,150 ms |
-| the same with [kernels](../../kernels/__init__.py) | 13 ms | 96 ms | 90 ms |
+**Can it learn over long distances?** In a recurrent network an error must travel back
+through every step, and fades on the way. Here it has a second way. Attention reaches
+every slot directly, so the gradient, too, gets from the last loss to the first slot in
+one hop.
 
-(There are L layers of C features, T tokens, feed-forward networks of 4·C hidden
-features, and shared keys and values, which [come below](#FeedbackTransformerKV). A
-layer of the Transformer has 4·C² multiplications for queries, keys, values and output,
-and 8·C² for its network. With feedback, keys and values cost 2·C² once for all layers.
-The 3 counts content, distance and average. The first row is the least that is possible.
-In the Elman network a layer can begin its first step when the one below has finished
-its own, so L layers need only L − 1 steps more than one. The code on its page takes
-L·T. The times are for C = 128, L = 4, 16 sequences of 128 tokens, and two CPU threads.
-We have not measured a GPU.) As the code stands here, a training step takes 6.7 times as
-long as that of a Transformer. We lose most of this time by starting many small
-operations. On a CPU our kernel starts them in one call and makes up for it.
+![The gradient from a loss to an early slot.](figure:feedback.hops)
 
-Two layers, trained on Shakespeare for less than two minutes, write like this:
+## Gains and price
+
+The gain is depth. You pay for it with **time**: step $t$ needs the memory vector of
+step $t - 1$. A Transformer computes all tokens of a training text at once, in $L$
+sequential steps. Here there are $L \cdot T$ of them for $T$ tokens, each with little
+work.
+
+![The number in a cell says when it is computed.](figure:feedback.schedule)
+
+As the code stands below, a training step takes 6.7 times as long as that of a
+Transformer. Most of this time goes into starting many small operations. On a CPU our
+[kernel](../../kernels/__init__.py) starts them in one call and makes up for it. (We
+have not measured a GPU.)
+
+![A training step with 4 layers of 128 features, 16 texts of 128 tokens, and two CPU
+threads.](figure:feedback.times)
+
+When it generates, there is nothing to wait for, because every model writes one token
+after the other. And there is less to remember. All layers share one memory, and they
+[can share](#FeedbackTransformerKV) its keys and values.
+
+![What is kept for later tokens.](figure:feedback.kept)
+
+**Shakespeare.** Does feedback help with an ordinary text? A little. With one layer it
+is ahead in each of five runs, with eight there is no difference left. Long chains of
+conclusions seem to matter less in Shakespeare than in programs.
+
+![Loss on Shakespeare, with equal width, data and updates.](figure:feedback.shakespeare)
+
+## Try it
+
+Two layers, trained for less than two minutes, run in this page. They write like this:
 
 > Ah, be not that we more of the daughter,\
 > More to you had that we had fair bodies
 
-## Try it
-
-This trained model runs in your browser. Watch its memory grow, see what each head
-attends to and what share each layer has in a memory vector, and make the memory shorter
-to see what is lost.
+Watch the memory grow, see what each head attends to, and make the memory shorter.
 
 ![One head attends to the line break after the speaker's name.](figure:live.memory)
+
+## The whole in code
+
+Here is all of it. `E` holds a vector, and `b` a number, for each distance and head. The
+scores have [four terms](#distances), two of which you know.
+
+```python
+import torch
+from torch import nn
+
+
+class Layer(nn.Module):
+    def __init__(self, d_model, heads, distances):
+        super().__init__()
+        self.heads, self.norm = heads, nn.LayerNorm(d_model)
+        self.query, self.output = (nn.Linear(d_model, d_model) for _ in range(2))
+        self.E = nn.Parameter(torch.zeros(distances, 1, d_model))
+        self.b = nn.Parameter(torch.zeros(distances, 1, heads))
+        wide, narrow = nn.Linear(d_model, 4 * d_model), nn.Linear(4 * d_model, d_model)
+        self.network = nn.Sequential(nn.LayerNorm(d_model), wide, nn.ReLU(), narrow)
+
+    def forward(self, x, keys, values):
+        if n := len(keys):
+            products = self.query(self.norm(x)) * (keys + self.E[-n:])
+            products = products.unflatten(-1, (self.heads, -1))
+            scores = (products.sum(-1) + self.b[-n:]) / products.shape[-1] ** 0.5
+            weights = scores.softmax(0).repeat_interleave(products.shape[-1], -1)
+            x = x + self.output((weights * values).sum(0))
+        return x + self.network(x)
+
+
+class Feedback(nn.Module):
+    def __init__(self, d_model, heads, n_layers, distances):
+        super().__init__()
+        layers = (Layer(d_model, heads, distances) for _ in range(n_layers))
+        self.layers, self.norm = nn.ModuleList(layers), nn.LayerNorm(d_model)
+        self.a = nn.Parameter(torch.ones(n_layers + 1, 1, 1))
+        self.slot = nn.Linear(d_model, 2 * d_model, bias=False)
+
+    def forward(self, x_seq):
+        slots, top = x_seq.new_zeros(0, x_seq.shape[1], 2 * x_seq.shape[2]), []
+        for x in x_seq:
+            levels = [x]
+            for layer in self.layers:
+                levels.append(layer(levels[-1], *slots.chunk(2, -1)))
+            m = (self.a.softmax(0) * torch.stack(levels)).sum(0)
+            slots = torch.cat([slots, self.slot(m)[None]])
+            top.append(levels[-1])
+        return self.norm(torch.stack(top))
+
+
+model = Feedback(d_model=64, heads=4, n_layers=2, distances=32)
+print(model(torch.randn(10, 3, 64)).shape)  # 10 steps, 3 texts
+```
 """
 
 import math
@@ -283,7 +328,7 @@ class FeedbackTransformer(nn.Module):
         r"""
         ### The loop over steps
 
-        You know this loop: it is the table of the program, read from top to bottom
+        You know this loop: it reads the program from top to bottom
         ([@fan2020feedback, "Feedback Memory"]). Why is there no causal mask, as in a
         Transformer that predicts text? Such a mask hides later tokens, where all
         positions are computed in parallel. Here the future does not exist yet.
@@ -604,7 +649,7 @@ class FeedbackAttention(nn.Module):
             attn = attn.masked_fill(hidden, 0.0)
         self.attn = attn.detach()
 
-        # The average of the values. In our example it was (6.69, 0.07).
+        # The average of the values. In our example it was (6.686, 0.067).
         heads = torch.einsum("sbh,sbhd->bhd", self.dropout(attn), value)
 
         # The heads are put side by side, and $W^O$ mixes what they have found.
@@ -800,20 +845,54 @@ def append_slot(
 # ([@fan2020feedback, "Relative Positional Embeddings"]). And with a horizon, slots move
 # through a window. We would have to give them new positions at each step.
 #
+# ## The programs
+#
+# How can you repeat the experiment of the first reading? A program has 16 lines of one
+# token each. The first two set `x` and `y` to random numbers from 0 to 5. The other 14
+# are drawn from six:
+#
+# ```text
+# if y > 2: x = x + 1        if x > 2: y = y + 1
+# if y < 3: x = x + 2        if x < 3: y = y + 2
+# if y > 2: x = x + 3        if x > 2: y = y + 3
+# ```
+#
+# All results are taken modulo 6. A model answers after each line with one of the 36
+# pairs of `x` and `y`. All models have 64 features and 4 heads, and the Transformers
+# have [rotary positions](../modern.py), so that they know distances, too. Training
+# takes 1,500 updates on 64 new programs each, with AdamW, a learning rate that rises to
+# 0.003 and falls again, gradients of norm 1 at most, and no dropout. Programs have 4
+# lines at first, and 16 after 900 updates. We test on 2,000 programs of 32 lines. A
+# run takes less than a minute of one CPU core (`python -m docs_src.tasks feedback`).
+#
+# The numbers are below [the figure](#feedback). At line 2 all models are right, because
+# one layer is enough. Then the Transformers begin to fail, those with fewer layers
+# first.
+#
+# **Could one layer do two updates at once?** It could look at lines 0, 1 and 2
+# together. For two updates it can learn this in part. But each further line multiplies
+# the cases to be learned. So we counted one update for a layer, and the table shows
+# that training finds a few more.
+#
+# **Why these lines?** With other lines a model may do well without following them. If a
+# line could make one state of two, old lines would matter less and less. If all
+# updates added the same, whatever the numbers, a sum would do. Here each line maps the
+# 36 pairs to the 36 pairs one to one, and in some order our six lines make each of the
+# $36!$ such maps. To follow a program is then to multiply permutations, a problem for
+# which no parallel way of fixed depth is known, and most probably there is none
+# ([@liu2023transformers]).
+#
 # ## Layer weights
 #
 # Why do we mix, and not just take the top layer? Training can choose. If it wants the
-# top layer alone, it makes $a_L$ large. Here is what it chose in the model of two
-# layers that wrote the lines above:
+# top layer alone, it makes $a_L$ large. In the model of two layers that wrote the lines
+# above, it gave the top layer the smallest share. We do not know why, but there is a
+# plausible reason. The top layer's output must predict the next character. Layer 1 need
+# not, so it is free to compute what is worth remembering. Notice also that the
+# embedding has a share. Through it later steps know which character you typed, as they
+# would from attention to tokens.
 #
-# | embedding | layer 1 | layer 2 |
-# |--:|--:|--:|
-# | 27 % | 49 % | 24 % |
-#
-# The top layer has the smallest share. We do not know why, but there is a plausible
-# reason. Its output must predict the next character. Layer 1 need not, so it is free to
-# compute what is worth remembering. Notice also that the embedding has a share. Through
-# it later steps know which character you typed, as they would from attention to tokens.
+# ![The shares of a trained model.](figure:feedback.shares)
 #
 # ## Learning through memory
 #
@@ -837,20 +916,61 @@ def append_slot(
 # The [language model](language_model.py) adds token embeddings and a loss. On its page
 # you find a program in which a single layer learns to follow programs like ours.
 #
+# **From a trained Transformer.** Training step by step is slow. Can you begin with the
+# weights of a Transformer that was trained in parallel? The parts of a layer have the
+# same names and sizes, so you can copy them:
+#
+# ```python
+# import labml_nn
+#
+# sizes = {"n_vocab": 9, "d_model": 12, "heads": 3, "n_layers": 2}
+# parallel = labml_nn.create("autoregressive", **sizes)
+# model = labml_nn.create("feedback", **sizes, shared_kv=False)
+#
+# weights, copied = model.state_dict(), []
+# for name, weight in parallel.state_dict().items():
+#     name = name.replace("stack.", "transformer.").replace(".self_attn.", ".attn.")
+#     name = name.replace("embedding.tokens", "embed")
+#     if name in weights:
+#         weights[name] = weight
+#         copied.append(name)
+# model.load_state_dict(weights)
+# assert len(copied) == 1 + 2 * 14 + 2  # embeddings, two layers, the last norm
+# ```
+#
+# It does not compute the same afterwards. A layer now attends to memory and not to the
+# outputs of the layer below, and it finds no slot of its own step. Distances, layer
+# weights and the norm of memory are new. So this is a start, from which you train on.
+# The paper suggests it to save time. We have not measured what it saves.
+#
 # To **generate**, `step` reads a token and returns the memory, a sampler draws the next
 # token from the predicted distribution, and `step` reads that one. Nothing is computed
 # twice, and with a horizon the work per token is constant.
 
 # ## Depth and cost
 #
-# How long is a chain of computations? Follow a chain from the first step to step $t$.
-# It passes all $L$ layers of each step, because memory leads from the top of one step
-# to the bottom of the next. These are $L \, (t + 1)$ layers, one after the other. In a
+# What does each model do for a token, and what does it keep?
+#
+# | cost | Elman network | Transformer | Feedback Transformer |
+# |:--|--:|--:|--:|
+# | sequential steps in training | T + L − 1 | L | L·T |
+# | multiplications at step t | 2·L·C² | 12·L·C² + 2·L·t·C | (10·L + 2)·C² + 3·L·t·C |
+# | numbers to remember before step t | L·C | 2·L·t·C | 2·t·C |
+#
+# There are L layers of C features, T tokens, feed-forward networks of 4·C hidden
+# features, and shared keys and values. A layer of the Transformer has 4·C²
+# multiplications for queries, keys, values and output, and 8·C² for its network. With
+# feedback, keys and values cost 2·C² once for all layers. The 3 counts content,
+# distance and average. The first row is the least that is possible. In the Elman
+# network a layer can begin its first step when the one below has finished its own, so L
+# layers need only L − 1 steps more than one. The code on its page takes L·T.
+#
+# **Chains.** How long is a chain of computations? Follow a chain from the first step to
+# step $t$. It passes all $L$ layers of each step, because memory leads from the top of
+# one step to the bottom of the next. These are $L \, (t + 1)$ layers, one after the
+# other. In a
 # Transformer the longest chain has $L$ layers, whatever the step. If only the layers up
 # to $l$ had a noticeable share of memory, the chain would have $l \, t + L$.
-#
-# ![Longest chains of layers in a Transformer and in a Feedback Transformer, found with
-# gradients.](figure:chains.unrolled)
 #
 # **Does feedback save layers?** In our programs it does. In Shakespeare it hardly does.
 # This is the loss on Shakespeare in nats per character, the mean of five runs with
@@ -919,6 +1039,18 @@ def append_slot(
 #   chunk still has its graph. Pass `memory.detach()`.
 # * **The order of far slots does not matter.** The texts are longer than
 #   `max_distance`, and all slots beyond it look equally far.
+# * **`layer(x=x, mem=memory)` is a `TypeError`.** A layer takes keys and values. With a
+#   plain `FeedbackTransformer` both are the memory vectors: `layer(x=x, key=memory,
+#   value=memory)`, and `None` for both at the first step.
+# * **"Missing key(s) in state_dict: … key_pos_bias".** Checkpoints of an older version
+#   do not have this table. It begins with zeros, and zeros are what the older version
+#   computed. So load with `strict=False`, and check that nothing else is missing:
+#
+#   ```text
+#   missing, unexpected = model.load_state_dict(old, strict=False)
+#   assert all("key_pos_bias" in name for name in missing) and not unexpected
+#   ```
+#
 # * **Training is slow.** Has the model a hook, or another activation function than
 #   ReLU? Then the code of this page runs, and not its
 #   [kernel](../../kernels/feedback_by_hand.py).

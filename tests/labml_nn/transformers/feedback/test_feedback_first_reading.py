@@ -1,26 +1,35 @@
 """The numbers that the page on the Feedback Transformer tells are those that the code computes."""
 
 import ast
+import contextlib
 import inspect
+import io
 import json
+import math
 import re
 from pathlib import Path
 from statistics import fmean
 
 import pytest
 import torch
+from shown_programs import blocks as shown
+from stages import check_first, play
+from sympy.combinatorics import Permutation, PermutationGroup
 from torch import nn
 
 import labml_nn
-from docs_src.results import programs
+from docs_src.figures import feedback as figures
+from docs_src.tasks import feedback as task
+from docs_src.tasks import results
 from labml_nn import kernels
 from labml_nn.transformers import feedback
 from labml_nn.transformers.feedback.language_model import FeedbackConfig, FeedbackLanguageModel
+from pylit.figures.draw import listed
 
 PAGE = inspect.getsource(feedback)
 RESULTS = Path(__file__).parents[4] / "docs_src/results"
 TEXT = " ".join(re.sub(r"(?m)^ *# ?", "", PAGE).split())
-PROGRAM = re.search(r"```text\n(.*?)```", PAGE, re.DOTALL)[1].strip().split("\n")
+PROGRAM = figures.PROGRAM
 
 
 @pytest.fixture(autouse=True)
@@ -70,35 +79,30 @@ def build(shared=True, layers=2, d_model=12, d_ff=48, **options):
 
 def test_the_program_line_by_line(capsys):
     """Each result, by running the lines; and what a line needs decides the layer."""
-    table = rows("step $t$ | line")[1:]
-    assert [row[1].strip("`") for row in table] == PROGRAM
-    assert [int(row[0]) for row in table] == list(range(len(PROGRAM)))
-    values, ordinary, looped = {}, {}, {}
-    for _, line, result, without, with_feedback in table:
-        line = line.strip("`")
-        names = {n.id for n in ast.walk(ast.parse(line)) if isinstance(n, ast.Name)}
-        exec(line, values)
-        (number,) = numbers(result)
-        if line.startswith("print"):
-            assert capsys.readouterr().out == f"{number:.0f}\n"
-            needed, changed = names & {"x", "y"}, set()
-        else:
-            changed = {result.strip("`")[0]}
-            assert values[result.strip("`")[0]] == number
-            needed = names if "if" in line else set()
-        # One layer above the highest that knows a needed value; in memory all layers see it.
-        layer = 1 + max(ordinary[name] for name in needed) if needed else 0
-        assert without == f"layer {layer}" and with_feedback == f"layer {min(layer, 1)}"
-        ordinary |= dict.fromkeys(changed, layer)
-        looped |= dict.fromkeys(changed, min(layer, 1))
-    assert set(looped.values()) == {1}
+    values, ordinary, looped = {}, [], []
+    set_by: dict[str, int] = {}
+    for t, source in enumerate(PROGRAM):
+        names = {n.id for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Name)} & {"x", "y"}
+        needs = sorted({set_by[name] for name in names if name in set_by} - {t})
+        assert list(figures.NEEDS[t]) == needs
+        exec(source, values)
+        assert figures.states()[t] == {name: values[name] for name in "xy" if name in values}
+        # One layer above the highest that knows what is needed; in memory all layers see it.
+        ordinary.append(1 + max((ordinary[s] for s in needs), default=-1))
+        looped.append(1 if needs else 0)
+        set_by[figures.SETS[t]] = t
+    assert capsys.readouterr().out == "6\n" and "the program prints 6" in TEXT
+    assert figures.known(False) == ordinary == [0, 0, 1, 2, 3]
+    assert figures.known(True) == looped
+    assert "`x` becomes 7" in TEXT and "`y` becomes 6" in TEXT
 
 
-def test_the_order_of_the_lines_matters():
-    swapped = [*PROGRAM[:2], PROGRAM[3], PROGRAM[2], PROGRAM[4].replace("print(y)", "")]
+def test_each_line_needs_the_one_before():
+    """Without line 2 the result of line 3 is another one."""
     values = {}
-    exec("\n".join(swapped), values)
-    assert (values["x"], values["y"]) != (7, 6)
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec("\n".join(PROGRAM[:2] + PROGRAM[3:]), values)
+    assert values["y"] == 5
 
 
 def test_a_sum_needs_one_layer():
@@ -113,55 +117,39 @@ def test_a_sum_needs_one_layer():
 
 @torch.no_grad()
 def test_a_memory_vector_by_hand():
-    *table, total = rows("layer | output")[1:]
-    outputs = torch.tensor([numbers(row[1]) for row in table])
+    """The layers of the picture, in a model whose layers add what they have computed."""
     model = build(False, d_model=12)
-    model.weights.copy_(torch.tensor([numbers(row[2])[0] for row in table]))
-    shares = model.softmax(model.weights)
-    close([numbers(row[3])[0] for row in table], model.weights.exp())
-    close(numbers(total[3]), [model.weights.exp().sum()])
-    close([numbers(row[4])[0] for row in table], shares)
-    for row, part in zip(table, shares[:, None] * outputs, strict=True):
-        close(numbers(row[5]), part)
-
-    # The layers themselves, with these outputs: what they add is their bias.
+    model.weights.copy_(figures.LAYER_WEIGHTS)
     for parameter in model.layers.parameters():
         parameter.zero_()
-    for layer, added in zip(model.layers, outputs.diff(dim=0), strict=True):
+    for layer, added in zip(model.layers, figures.OUTPUTS.diff(dim=0), strict=True):
         layer.feed_forward.layer2.bias[:2] = added
     _, memory = model.scan(torch.zeros(1, 1, 12))
-    close(numbers(total[5]), memory.keys[0, 0, :2])
+    vector = memory.keys[0, 0, :2]
+    torch.testing.assert_close(vector, torch.tensor([6.6, 4.75]))
+    assert listed(vector, 2) in figures.mixture().alt and "it is nearly (7, 5)" in TEXT
+    # What is printed adds up as it is printed.
+    shares = [float(n) for n in re.findall(r"share (\d\.\d+)", figures.mixture().alt)]
+    assert sum(shares) == pytest.approx(1)
+    assert (torch.tensor(shares) @ figures.OUTPUTS).tolist() == pytest.approx([6.6, 4.75])
 
 
-def attention_by_hand():
-    """The head of the example: three slots, and the biases of distances 1, 2 and 3."""
-    table = rows("slot | key")[1:]
-    attention = feedback.FeedbackAttention(1, 2, 0.0, is_kv_precomputed=True, max_distance=3)
-    with torch.no_grad():
-        for linear in (attention.query.linear, attention.output):
-            linear.weight.copy_(torch.eye(2))
-        attention.output.bias.zero_()
-        attention.key_pos_bias.copy_(torch.tensor([numbers(row[5]) for row in table]))
-    keys, values = (torch.tensor([numbers(row[i]) for row in table]) for i in (1, 2))
-    return attention, keys[:, None, None], values[:, None, None], table
-
-
-@torch.no_grad()
 def test_a_step_of_attention_by_hand():
-    attention, key, value, table = attention_by_hand()
-    query = torch.tensor([[2.0, 0.0]])
-    assert [int(row[4]) for row in table] == [3, 2, 1]
-    assert [float(row[3]) for row in table] == (key[:, 0, 0] @ query[0]).tolist()
-    found = attention(query=query, key=key, value=value)[0]
-    scores = attention.get_scores(query[None], key)[:, 0, 0] * attention.scale
-    close([numbers(row[6])[0] for row in table], scores)
-    close([numbers(row[7])[0] for row in table], scores.exp())
-    close([numbers(row[8])[0] for row in table], attention.attn[:, 0, 0])
-    close(numbers(re.search(r"with these weights is (\(.*?\))", TEXT)[1]), found)
-    attention.key_pos_bias.zero_()
-    found = attention(query=query, key=key, value=value)[0]
-    assert attention.attn[0] == attention.attn[2]
-    close(numbers(re.search(r"would find ([\d.]+\d),", TEXT)[1]), found[:1])
+    _, weights, found = figures.read_slots()
+    q, keys, biases = figures.QUERY, figures.KEYS, figures.BIASES
+    expected = ((keys @ q + biases) / 2**0.5).softmax(0)
+    torch.testing.assert_close(weights, expected)
+    torch.testing.assert_close(found, expected @ figures.VALUES)
+    assert biases.diff().tolist() == [2, 2] and "it is −2 for each further step" in TEXT
+    close(numbers(re.search(r"In our example it was (\(.*?\))", TEXT)[1]), found)
+    # As printed, the weights and the parts of the average add up.
+    assert sum(round(w, 3) for w in weights.tolist()) == pytest.approx(1, abs=1e-6)
+    parts = (weights[:, None] * figures.VALUES).tolist()
+    for j in range(2):
+        assert round(sum(round(p[j], 3) for p in parts), 3) == round(found[j].item(), 3)
+    _, even, mean = figures.read_slots(torch.zeros(3))
+    assert even[0] == even[2]
+    close(numbers(re.search(r"would find ([\d.]+\d),", TEXT)[1]), mean[:1])
 
 
 def test_where_the_four_terms_come_from():
@@ -184,62 +172,142 @@ def test_without_distances_memory_is_a_set():
 
 
 def test_the_accuracy_on_programs():
-    runs = json.loads((RESULTS / "programs.json").read_text())["runs"]
-    header, *table = rows("step $t$ | 2")
-    steps = [int(cell) for cell in header[1:]]
-    assert len(table) == len(programs.MODELS)
-    accuracy = {}
-    for name, *cells in table:
-        kind = "autoregressive" if name.startswith("Transformer") else "feedback"
-        layers = int(numbers(name)[0])
-        own = [r["accuracy"] for r in runs if (r["model"], r["layers"]) == (kind, layers)]
-        assert len(own) == len(programs.SEEDS)
-        mean = [100 * fmean(run[t] for run in own) for t in steps]
-        assert [numbers(cell)[0] for cell in cells] == pytest.approx(mean, abs=0.51)
-        accuracy[kind, layers] = mean
-    for one, other in zip(accuracy["feedback", 1], accuracy["autoregressive", 4], strict=True):
-        assert one > other - 0.1
-    assert all(mean[0] > 99.5 for mean in accuracy.values())
-    assert max(run["seconds"] for run in runs) < 60  # "less than a minute"
+    lines, last = results("feedback", "lines"), results("feedback", "accuracy")
+    assert all(fmean(run[2] for run in runs) > 0.995 for runs in lines.values())
+    told = re.search(r"in (\d+) of 100 programs, \w+ layers? without in (\d+)", TEXT)
+    best = task.MODELS[-1]
+    means = [100 * fmean(last[name]) for name in ("feedback 1", best)]
+    assert [int(told[1]), int(told[2])] == pytest.approx(means, abs=0.51)
+    # In every run, and the more layers the better.
+    assert min(last["feedback 1"]) > max(last[best])
+    assert sorted(last, key=lambda name: fmean(last[name]))[:-1] == list(task.MODELS[1:])
 
 
 def test_the_programs_of_the_experiment():
     """Their answers are what Python finds."""
-    tokens, answers = programs.programs(20, 9, torch.Generator().manual_seed(1))
+    tokens, answers = task.programs(20, 9, torch.Generator().manual_seed(1))
     for b in range(20):
         values = {"x": 0, "y": 0}
         for token, answer in zip(tokens[:, b].tolist(), answers[:, b].tolist(), strict=True):
-            exec(programs.LINES[token], values)
-            values["x"] %= programs.MODULUS
-            values["y"] %= programs.MODULUS
-            assert answer == programs.MODULUS * values["x"] + values["y"]
+            exec(task.LINES[token], values)
+            values["x"] %= task.MODULUS
+            values["y"] %= task.MODULUS
+            assert answer == task.MODULUS * values["x"] + values["y"]
+    told = re.search(r"```text (if .*?)```", TEXT)[1]
+    assert sorted(re.findall(r"if . . .: . = . \+ .", told)) == sorted(task.UPDATES)
 
 
-def test_later_lines_of_the_programs_are_easier():
-    _, answers = programs.programs(50_000, 32, torch.Generator().manual_seed(1))
-    modulus, found = programs.MODULUS, []
-    for t in (7, 31):
-        both_are_equal = answers[t] // modulus == answers[t] % modulus
-        found += [both_are_equal.double().mean(), answers[t].bincount().max() / 50_000]
-    found = [round(100 * float(share)) for share in found]
-    told = re.search(
-        r"That is so in (\d+) of 100 programs at step 7, and in (\d+) at step 31\. If you always "
-        r"name the most common pair, you are right in (\d+) and in (\d+)\.",
-        TEXT,
-    )
-    assert [int(told[i]) for i in (1, 3, 2, 4)] == pytest.approx(found, abs=1)
+def test_nothing_but_following_a_program_helps():
+    """A guess is right in 3 of 100, and the updates make all permutations of the 36 pairs."""
+    _, answers = task.programs(50_000, 16, torch.Generator().manual_seed(1))
+    assert round(100 * float(answers[-1].bincount().max()) / 50_000) == 3
+    assert "A guess is right in 3." in TEXT
+    generators = []
+    for source in task.UPDATES:
+        images = []
+        for pair in range(36):
+            values = {"x": pair // 6, "y": pair % 6}
+            exec(source, values)
+            images.append(6 * (values["x"] % 6) + values["y"] % 6)
+        assert sorted(images) == list(range(36))
+        generators.append(Permutation(images))
+    assert PermutationGroup(generators).order() == math.factorial(36) and "$36!$" in TEXT
+
+
+# The stages.
+
+
+def values_of(x, y):
+    """What the lines set or print, by running the program with other numbers."""
+    values, found = {}, []
+    for t, source in enumerate([f"x = {x}", f"y = {y}", *PROGRAM[2:4]]):
+        exec(source, values)
+        found.append(values[figures.SETS[t]])
+    return [*found, values["y"]]
+
+
+SETTINGS = [(3, 5), (2, 5), (3, 4), (9, 4), (0, 0), (7, 3)]
+
+
+def test_the_stage_of_layers_follows_the_program():
+    figure, known = figures.layers(), figures.known(False)
+    check_first(figure)
+    cases = [(x, y, n % 4, (n + 1) % 4) for n, (x, y) in enumerate(SETTINGS)]
+    settings = [{"x": x, "y": y, "layers": n, "step": step} for x, y, n, step in cases]
+    for (x, y, layers, step), seen in zip(cases, play(figure, *settings), strict=True):
+        values = values_of(x, y)
+        for layer in range(4):
+            expected = [str(v) if known[t] <= layer else "?" for t, v in enumerate(values)]
+            assert seen.texts(f"layer{layer}") == (expected if layer <= layers else [""] * 5)
+        assert seen.texts("line") == [f"x = {x}", f"y = {y}"]
+        count = sum(k <= min(step, layers) for k in known)
+        assert f"{count} of 5 results" in seen.said
+
+
+def test_the_stage_of_memory_follows_the_program():
+    figure = figures.memory()
+    check_first(figure)
+    settings = [{"x": x, "y": y, "step": n % 4} for n, (x, y) in enumerate(SETTINGS)]
+    for setting, seen in zip(settings, play(figure, *settings), strict=True):
+        values = values_of(setting["x"], setting["y"])
+        assert seen.texts("layer") == [str(value) for value in values]
+        slots = [f"{name} = {v}" for name, v in zip(figures.SETS, values, strict=True)]
+        assert seen.texts("slot") == slots
+        t = setting["step"] + 1
+        assert f"step {t} memory has {t + 1} slots" in seen.said and slots[t] in seen.said
+
+
+# The whole in code.
+
+
+def bare():
+    (listing,) = (one for _, one in shown(PAGE) if "class Feedback(nn.Module)" in one)
+    made: dict = {}
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(listing, made)
+    return made["Feedback"]
+
+
+@pytest.mark.parametrize(
+    ("T", "B", "C", "H", "L", "P"), [(7, 2, 12, 3, 2, 7), (5, 3, 8, 2, 1, 9), (9, 1, 20, 5, 3, 8)]
+)
+@torch.no_grad()
+def test_the_bare_model_is_the_module(T, B, C, H, L, P):
+    attn = feedback.FeedbackAttention(H, C, 0.0, is_kv_precomputed=True, max_distance=P)
+    network = feedback.FeedForward(C, 4 * C, 0.0)
+    parts = {"d_model": C, "attn": attn, "feed_forward": network, "dropout_prob": 0.0}
+    layer = feedback.FeedbackTransformerLayer(**parts)
+    module = feedback.FeedbackTransformerKV(layer, L, C, H)
+    for parameter in module.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    model, module = bare()(C, H, L, P).double(), module.double()
+    model.a.copy_(module.weights[:, None, None])
+    model.norm.load_state_dict(module.norm.state_dict())
+    model.slot.weight.copy_(torch.cat([module.key.linear.weight, module.value.linear.weight]))
+    for own, other in zip(model.layers, module.layers, strict=True):
+        own.norm.load_state_dict(other.norm_self_attn.state_dict())
+        own.network[0].load_state_dict(other.norm_ff.state_dict())
+        own.network[1].load_state_dict(other.feed_forward.layer1.state_dict())
+        own.network[3].load_state_dict(other.feed_forward.layer2.state_dict())
+        own.output.load_state_dict(other.attn.output.state_dict())
+        # $u$ is a bias of the query. It then meets $E$ as well, which $b$ takes back.
+        u, E = other.attn.query_pos_bias, other.attn.key_pos_embeddings
+        own.query.weight.copy_(other.attn.query.linear.weight)
+        own.query.bias.copy_(u.flatten())
+        own.E.copy_(E.flatten(1)[:, None])
+        own.b.copy_((other.attn.key_pos_bias - (u * E).sum(-1))[:, None])
+    x = torch.randn(T, B, C).double()
+    torch.testing.assert_close(model(x), module(x))
 
 
 def test_the_measured_training_steps():
     kept = json.loads((RESULTS / "performance/feedback.json").read_text())["tables"]
     (measured,) = (table["rows"] for table in kept if table["table"] == "architectures")
     ms = {row["form"]: row["ms"] for row in measured}
-    header, *table = rows("cost |")
-    for row, form in ((table[3], "as on its page"), (table[4], "kernels")):
-        for name, cell in zip(header[1:], row[1:], strict=True):
-            assert float(cell.removesuffix(" ms").replace(",", "")) == pytest.approx(
-                ms[f"{name}, {form}"], abs=0.51
-            )
+    told = numbers(figures.times().alt.replace(",", ""))
+    names = ("Elman network", "Transformer", "Feedback Transformer")
+    forms = ("as on its page", "kernels")
+    assert told == [round(ms[f"{name}, {form}"]) for form in forms for name in names]
     factor = numbers(re.search(r"takes ([\d.]+) times as long as that of a Transformer", TEXT)[1])
     slow, fast = (ms[f"{name}, as on its page"] for name in ("Feedback Transformer", "Transformer"))
     assert factor == pytest.approx([slow / fast], abs=0.06)
@@ -282,12 +350,9 @@ def test_the_losses_with_and_without_feedback():
 
 
 def test_the_shares_of_the_trained_model():
-    header, told = rows("embedding |")
     model = labml_nn.load(RESULTS / "feedback/model")
     shares = model.transformer.weights.softmax(0).tolist()
-    assert header == ["embedding", "layer 1", "layer 2"]
-    assert [numbers(cell)[0] for cell in told] == pytest.approx([100 * s for s in shares], abs=0.51)
-    assert min(shares) == shares[-1]
+    assert min(shares) == shares[-1] and "it gave the top layer the smallest share" in TEXT
 
 
 def test_what_the_model_wrote_and_when():
@@ -352,6 +417,40 @@ def test_the_longest_chain_of_layers(layers):
             model.weights[1] = 100000
             expected = [t + layers for t in range(6)]
             assert model(torch.zeros(6, 1, 1)).flatten().tolist() == expected
+
+
+def test_a_gradient_reaches_the_first_slot_in_one_hop():
+    """Without the way through the slots between them."""
+    model, count = build(False, layers=1), 6
+    x_seq = torch.randn(count, 1, 12, requires_grad=True)
+    _, memory = model.scan(x_seq[:-1])
+    slots = torch.cat([memory.keys[:1], memory.keys[1:].detach()])
+    output, _ = model.scan(x_seq[-1:], feedback.FeedbackMemory(slots, slots))
+    (gradient,) = torch.autograd.grad((output * torch.randn_like(output)).sum(), x_seq)
+    assert [t for t in range(count) if gradient[t].any()] == [0, count - 1]
+    assert "one arc leads there directly" in " ".join(figures.hops().alt.split())
+
+
+def test_checkpoints_without_the_bias_of_distances():
+    """They load as the page says, and compute what they did."""
+    model, x = build(False), torch.randn(5, 2, 12)
+    nn.init.normal_(model.layers[0].attn.key_pos_embeddings)
+    expected = model(x)
+    old = {k: v for k, v in model.state_dict().items() if "key_pos_bias" not in k}
+    with pytest.raises(RuntimeError, match="key_pos_bias"):
+        build(False).load_state_dict(old)
+    plain = re.sub(r"(?m)^# +", "", PAGE)
+    (listing,) = re.findall(r"```text\n(missing, .*?)```", plain, re.DOTALL)
+    made = {"model": build(False), "old": old}
+    exec(listing, made)
+    torch.testing.assert_close(made["model"](x), expected)
+
+
+def test_a_layer_takes_keys_and_values():
+    layer, memory = build(False).layers[0], torch.randn(4, 2, 12)
+    with pytest.raises(TypeError):
+        layer(x=torch.randn(2, 12), mem=memory)
+    assert layer(x=torch.randn(2, 12), key=memory, value=memory).shape == (2, 12)
 
 
 @pytest.mark.parametrize("shared", [False, True])
