@@ -90,7 +90,7 @@ def network():
             strength = 0.06 + 0.4 * abs(value)
             parts.append(cell(x - w / 2, y + i * h, w, h, STATE, strength))
             at = (x, y + i * h + 23)
-            parts.append(text(*at, shown(value, 2), "middle", f"large t{STATE}"))
+            parts.append(text(*at, shown(value, 2), "middle", "large on"))
         parts.append(word(x, 290, one, size="big"))
     return Figure(
         [Panel(600, 304, tuple(parts))],
@@ -130,7 +130,7 @@ def forgetful():
     for row, target in enumerate("lo"):
         y = 52.0 + row * 62
         for i, one in enumerate("hel"[: 2 + row]):
-            alone.append(element("text", "w far", one, x=14 + i * 18, y=y + 5, fill_opacity=".45"))
+            alone.append(text(14 + i * 18, y + 5, one, classes=f"w t{GREY}"))
         x = 14.0 + 18 * (2 + row)
         alone += [word(x, y + 5, "l", size="mid"), frame(x - 9, y - 13, 18, 25, GREY)]
         alone.append(arrow(x + 12, y, 96, y, f"l t{GREY}"))
@@ -147,15 +147,12 @@ def forgetful():
     for row, start in enumerate((0, 1)):
         y = 36.0 + row * 62
         for i, one in enumerate("hello"):
-            kind = "mid" if start <= i < start + 3 else "mid far"
-            inside = {} if start <= i < start + 3 else {"fill_opacity": ".45"}
-            at = {"x": 46 + i * step, "y": y + 16}
-            alone_word = element("text", f"w {kind}", one, **at, **inside)
-            window.append(alone_word)
+            kind = "mid" if start <= i < start + 3 else f"mid t{GREY}"
+            window.append(word(46 + i * step, y + 16, one, size=kind))
         window.append(frame(28 + start * step, y - 4, 3 * step - 4, 28, GREY))
         for i in range(3):
             x = 46 + (start + i) * step
-            window.append(cell(x - 18, y + 28, 36, 18, WEIGHT, (0.1, 0.25, 0.45)[i]))
+            window.append(cell(x - 18, y + 28, 36, 18, WEIGHT, (0.06, 0.14, 0.24)[i]))
             window.append(text(x, y + 41, f"W{_below(i + 1)}", "middle", f"t{WEIGHT}"))
     return Figure(
         [Panel(WIDTH, 150, tuple(alone)), Panel(WIDTH, 150, tuple(window))],
