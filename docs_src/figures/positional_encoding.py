@@ -142,33 +142,33 @@ def average():
 def _both(features, digits, alt):
     """What each word receives in both sentences; a line links those of one word."""
     outputs = [_attend(features(order))[1] for order in ORDERS]
-    xs, w, high, parts = (112.0, 316.0, 520.0), 154.0, 30.0, []
-    tops = (56.0, 200.0)
+    xs, w, high, parts = (48.0, 144.0, 240.0), 60.0, 22.0, []
+    tops = (46.0, 204.0)
     for order, found, y in zip(ORDERS, outputs, tops, strict=True):
         below = y > tops[0]
         for x, token, row in zip(xs, order, found, strict=True):
-            parts += grid(x - w / 2, y, [row], V, w / 4, high, digits=digits, most=1.5)
-            at = y + high + 28 if below else y - 14
-            parts.append(word(x, at, TOKENS[token], size="mid"))
+            parts += grid(x - w / 2, y, row[:, None], V, w, high, digits=digits, most=1.5)
+            at = y + 4 * high + 16 if below else y - 7
+            parts.append(word(x, at, TOKENS[token]))
     same = []
     for place, token in enumerate(ORDERS[0]):
         other = ORDERS[1].index(token)
         equal = torch.allclose(outputs[0][place], outputs[1][other], atol=1e-6)
         same.append(equal)
-        start, end = (xs[place], tops[0] + high + 4), (xs[other], tops[1] - 4)
+        start, end = (xs[place], tops[0] + 4 * high + 4), (xs[other], tops[1] - 4)
         classes = f"l t{GREY} thick" if equal else f"l t{ERROR} d"
         parts.insert(0, line(*start, *end, classes))
         # Between the crossing lines of the two nouns and those of the verb there is room.
         if place == 1:
             sign = "=" if equal else "≠"
-            parts.append(text(xs[1], 147, sign, "middle", "big halo"))
-    parts.append(text(xs[0] - w / 2, 18, "received in the first sentence", classes="h"))
-    parts.append(text(xs[0] - w / 2, 276, "received in the second", classes="h"))
+            parts.append(text(xs[1], 176, sign, "middle", "big halo"))
+    parts.append(text(0, 11, "received in the first sentence", classes="h"))
+    parts.append(text(0, 328, "received in the second", classes="h"))
     said = [
         f"in “{_said(order)}” bites receives {listed(found[1], digits)}"
         for order, found in zip(ORDERS, outputs, strict=True)
     ]
-    return Figure([Panel(600, 282, tuple(parts))], f"{alt} {said[0]}, and {said[1]}.")
+    return Figure([Panel(WIDTH, 332, tuple(parts))], f"{alt} {said[0]}, and {said[1]}.")
 
 
 def shuffled():
@@ -508,13 +508,14 @@ def alike():
         parts.append(text(0, y + 4, f"position {p}", classes="on"))
         for j, i in enumerate(hands):
             sine, cosine = table[p, 2 * i : 2 * i + 2].tolist()
-            parts.append(_hand(150 + 180 * j, y, 34.0, sine, cosine))
+            parts.append(_hand(112 + 72 * j, y, 30.0, sine, cosine))
     for j, i in enumerate(hands):
-        x = 150 + 180 * j
+        x = 112 + 72 * j
         parts.append(text(x, 16, f"hand {i}", "middle", "h"))
-        parts.append(text(x, 208, f"{apart[i]:.{5 if apart[i] < 0.01 else 2}f} apart", "middle"))
+        parts.append(text(x, 200, f"{apart[i]:.{5 if apart[i] < 0.01 else 2}f}", "middle", "num"))
+    parts.append(text(0, 200, "tips apart"))
     return Figure(
-        [Panel(600, 216, tuple(parts))],
+        [Panel(WIDTH, 206, tuple(parts))],
         "Three hands of 256 at positions 14 and 724. The tips are "
         + ", ".join(f"{apart[i]:.5f} apart for hand {i}" for i in hands)
         + ".",
@@ -611,28 +612,25 @@ NAMES = {
 def task():
     """Right answers of five runs, for each question and each way to tell positions."""
     found = {question: results("positional_encoding", question) for question in QUESTIONS}
-    left, wide, gap, high, top = 132.0, 134.0, 24.0, 36.0, 50.0
-    parts, said = [], []
-    for j, (question, words) in enumerate(QUESTIONS.items()):
-        x = left + j * (wide + gap)
-        parts.append(text(x, 20, words, classes="h"))
+    left, wide, high, top = 108.0, 132.0, 30.0, 44.0
+    panels, said = [], []
+    for question, words in QUESTIONS.items():
+        parts = [title(words)]
         for i, (model, name) in enumerate(NAMES.items()):
             y, scores = top + i * high, found[question][model]
             share = mean(scores)
             tone = P if model == "sinusoids" else GREY
             strong = "0.8" if tone == P else "0.45"
-            bar = {"x": x, "y": y - 9, "width": wide * share, "height": 18, "fill_opacity": strong}
-            parts.append(element("rect", f"f t{tone}", **bar))
+            bar = {"x": left, "y": y - 9, "width": wide * share, "height": 18}
+            parts.append(element("rect", f"f t{tone}", **bar, fill_opacity=strong))
             parts += [
-                element("circle", "goal", cx=x + wide * score, cy=y, r=2.6) for score in scores
+                element("circle", "goal", cx=left + wide * score, cy=y, r=2.6) for score in scores
             ]
             said.append(f"{name} {100 * share:.0f} %")
-            inside = share > 0.7
-            at = (x + 6, "start") if inside else (x + wide * max(scores) + 7, "start")
-            parts.append(text(at[0], y + 5, f"{100 * share:.0f} %", at[1], "on halo"))
-            if j == 0:
-                parts.append(text(left - 10, y + 5, name, "end", "on" if tone == P else ""))
-        parts.append(line(x, top - 18, x, top + 5 * high - 14, f"l t{GREY} thin"))
+            parts.append(text(WIDTH, y + 5, f"{100 * share:.0f} %", "end", "on"))
+            parts.append(text(left - 8, y + 5, name, "end", "on" if tone == P else ""))
+        parts.append(line(left, top - 16, left, top + 5 * high - 16, f"l t{GREY} thin"))
+        panels.append(Panel(WIDTH, top + 5 * high - 12, tuple(parts)))
     rows = [
         [name, *(f"{100 * mean(found[q][model]):.1f} %" for q in QUESTIONS)]
         for model, name in NAMES.items()
@@ -640,7 +638,7 @@ def task():
     groups = [", ".join(said[5 * j : 5 * j + 5]) for j in range(3)]
     named = "; ".join(f"{w} {g}" for w, g in zip(QUESTIONS.values(), groups, strict=True))
     return Figure(
-        [Panel(600, top + 5 * high, tuple(parts))],
+        panels,
         f"Right answers, the mean of five runs. {named}.",
         Table(["", *QUESTIONS.values()], rows),
     )
