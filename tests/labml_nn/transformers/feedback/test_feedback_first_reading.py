@@ -178,6 +178,9 @@ def test_the_accuracy_on_programs():
     best = task.MODELS[-1]
     means = [100 * fmean(last[name]) for name in ("feedback 1", best)]
     assert [int(told[1]), int(told[2])] == pytest.approx(means, abs=0.51)
+    told = re.search(r"still right in (\d+) of 100 programs at line 3, and in (\d+) at", TEXT)
+    means = [100 * fmean(run[t] for run in lines["transformer 1"]) for t in (3, 4)]
+    assert [int(told[1]), int(told[2])] == pytest.approx(means, abs=0.51)
     # In every run, and the more layers the better.
     assert min(last["feedback 1"]) > max(last[best])
     assert sorted(last, key=lambda name: fmean(last[name]))[:-1] == list(task.MODELS[1:])
