@@ -449,7 +449,7 @@ class LearnedPositionalEncoding(nn.Module):
 #
 # ## Attention is permutation equivariant
 #
-# These lines compute what the three words receive in both sentences:
+# With these lines you compute what we computed above, for both sentences:
 #
 # ```python
 # import torch
@@ -649,7 +649,7 @@ class LearnedPositionalEncoding(nn.Module):
 # | Once, in the constructor | $O(\text{max\_len} \cdot C)$ sines and cosines | |
 # | Each forward pass | $O(T B C)$ additions | $O(T B C)$ additions |
 #
-# That is nothing beside attention, which needs $O(T^2 B C)$.
+# You hardly notice it beside attention, which needs $O(T^2 B C)$.
 #
 # ## Common mistakes
 #
