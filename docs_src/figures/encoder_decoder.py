@@ -1,4 +1,8 @@
-"""The encoder–decoder as Figure 1 of the paper draws it, with the sub-layers of a built model."""
+"""The encoder–decoder: a question goes through one layer by hand, and a trained model answers it.
+
+Numbers by hand come out of the lesson's own `TransformerLayer`, whose matrices are chosen; those of
+the answers, out of the model of ``docs_src/results/answers.py``.
+"""
 
 import json
 import math
@@ -6,12 +10,23 @@ from pathlib import Path
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 
+from docs_src.results.answers import WORDS, answer, question, tokens, trained
+from docs_src.tasks import results
+from docs_src.tasks.encoder_decoder import LENGTHS
+from labml_nn import kernels
 from labml_nn.experiments.checkpoint import load_run
 from labml_nn.sampling import Temperature, generate
 from labml_nn.transformers.feed_forward import FeedForward
 from labml_nn.transformers.mha import MultiHeadAttention
-from labml_nn.transformers.models import Decoder, Encoder, TransformerLayer
+from labml_nn.transformers.models import (
+    Decoder,
+    EmbeddingsWithPositionalEncoding,
+    Encoder,
+    TransformerLayer,
+)
+from labml_nn.transformers.utils import subsequent_mask
 from pylit.figures.draw import (
     WIDTH,
     Figure,
@@ -20,10 +35,469 @@ from pylit.figures.draw import (
     Table,
     arrow,
     box,
+    cell,
     element,
+    frame,
+    grid,
     line,
+    listed,
+    ribbon,
+    shown,
     text,
+    title,
+    word,
 )
+
+#: Tones: weights, keys, values, queries, everything else, memory, errors.
+A, K, V, Q, GREY, MEMORY, LOSS = range(7)
+
+# --- The question, and a layer with matrices that we chose ---------------------------------------
+
+SOURCE = ("who", "sleeps", "?")
+FEATURES = ("question", "verb", "alive", "mark")
+#: 1 is yes and −1 is no, so that each word has mean 0 and variance 1.
+X = torch.tensor([[1.0, -1, 1, -1], [-1, 1, 1, -1], [1, -1, -1, 1]])
+
+
+def _layer():
+    """A layer in which *who* looks for what somebody does."""
+    layer = TransformerLayer(
+        d_model=4,
+        self_attn=MultiHeadAttention(1, 4, 0.0),
+        feed_forward=FeedForward(4, 1, 0.0),
+        dropout_prob=0.0,
+    )
+    attention, network = layer.self_attn, layer.feed_forward
+    with torch.no_grad():
+        for name, parameter in layer.named_parameters():
+            parameter.fill_(name.startswith("norm") and name.endswith("weight"))
+        attention.query.linear.weight[0] = torch.tensor([1.0, 0, 1, 0])
+        attention.key.linear.weight[0] = torch.tensor([0.0, 1, 1, 0])
+        attention.value.linear.weight[1] = torch.tensor([0.0, 1, 1, 0])
+        attention.output.weight.copy_(torch.eye(4))
+        network.layer1.weight[0], network.layer1.bias[0] = torch.tensor([1.0, 1, 1, 0]), -1
+        network.layer2.weight[0] = 1
+    return layer
+
+
+def _pass():
+    """What the layer computes on the way: tensors by name, each without the axis of the batch."""
+    layer, x = _layer(), X[:, None]
+    attention, network = layer.self_attn, layer.feed_forward
+    with torch.no_grad(), kernels.disabled():
+        z = layer.norm_self_attn(x)
+        q, k, v = attention.query(z), attention.key(z), attention.value(z)
+        after = layer.residual(
+            x, layer.norm_self_attn, lambda z: attention(query=z, key=z, value=z)
+        )
+        assert attention.attn is not None
+        weights = attention.attn[:, :, 0, 0]
+        read = layer.norm_ff(after)
+        fits = network.layer1(read)
+        out = layer(x=x, mask=None)
+    found = {"q": q[:, 0, 0], "k": k[:, 0, 0], "v": v[:, 0, 0], "weights": weights}
+    rest = {"after": after, "read": read, "fits": fits, "says": network(read), "out": out}
+    return found | {name: tensor[:, 0].detach() for name, tensor in rest.items()}
+
+
+def _rows(matrix, names, digits=None):
+    """A matrix in words."""
+    return "; ".join(
+        f"{name} {listed(row, digits)}" for name, row in zip(names, matrix.tolist(), strict=True)
+    )
+
+
+def _labels(left, top, w, names=FEATURES):
+    return [text(left + (j + 0.5) * w, top - 6, name, "middle") for j, name in enumerate(names)]
+
+
+def _words(left, top, h, names=SOURCE):
+    return [word(left - 8, top + (i + 0.5) * h + 5, name, "end") for i, name in enumerate(names)]
+
+
+def _exact(x, y, row, tone, w, h, digits=3):
+    """A row of cells, whose whole numbers have no decimals."""
+    found = grid(x, y, [row], tone, w, h, most=4.0, digits=0)
+    for j, value in enumerate(row.tolist()):
+        words = shown(value, None if round(value, digits).is_integer() else digits)
+        kind = "n" if round(value, digits) else "z"
+        found.append(text(x + (j + 0.5) * w, y + h / 2 + 4, words, classes=kind))
+    return found
+
+
+def features():
+    """The features of the three words."""
+    left, top, w, h = 60.0, 20.0, 56.0, 28.0
+    parts = [*_labels(left, top, w), *_words(left, top, h), *grid(left, top, X, GREY, w, h)]
+    return Figure(
+        [Panel(WIDTH, top + 3 * h + 2, tuple(parts))],
+        f"A row of four numbers for each word, ({', '.join(FEATURES)}): {_rows(X, SOURCE)}.",
+    )
+
+
+def head():
+    """What *who* receives from attention."""
+    found = _pass()
+    q, k, v, weights = (found[name] for name in ("q", "k", "v", "weights"))
+    scores = (q @ k.T / 2)[0]
+    left, top, w, h = 60.0, 74.0, 30.0, 30.0
+    end = left + 4 * w
+    first = [title("query of who, and all keys")]
+    first += [text(left - 8, 42, "query", "end", f"t{Q}"), *grid(left, 24, q[:1], Q, w, 28)]
+    first += [text(left - 8, top - 5, "keys", "end", f"t{K}")]
+    first += [text(end + 32, top - 5, "q · k", "end"), text(end + 74, top - 5, "÷ √4", "end")]
+    first += [*_words(left, top, h), *grid(left, top, k, K, w, h, most=2.0)]
+    for i, score in enumerate(scores.tolist()):
+        y = top + (i + 0.5) * h + 4
+        first.append(text(end + 30, y, shown(2 * score), "end", "num"))
+        first.append(text(end + 72, y, shown(score), "end", "sum"))
+
+    # Room for the bars.
+    bar, start = 68.0, 148.0
+    second = [title("weights, and the average of all values")]
+    second += [text(left, top - 5, "weight", "start", f"t{A}")]
+    second += [text(start, top - 5, "values", "start", f"t{V}")]
+    for i, weight in enumerate(weights[0].tolist()):
+        y = top + i * h
+        size = {"x": left, "y": y + 4, "width": max(weight * bar, 1), "height": h - 16}
+        second.append(element("rect", f"f t{A}", fill_opacity="0.6", **size))
+        second.append(text(left, y + h - 1, shown(weight, 3), classes="num"))
+    second += [*_words(left, top, h), *grid(start, top, v, V, w + 4, h, most=2.0)]
+    below = top + 3 * h + 8
+    second.append(line(start, below - 4, start + 4 * (w + 4), below - 4, f"l t{V}"))
+    second.append(text(start - 8, below + 18, "average", "end", f"t{V}"))
+    average = weights[:1] @ v
+    second += _exact(start, below, average[0], V, w + 4, 28)
+    height = below + 30
+    return Figure(
+        [Panel(WIDTH, height, tuple(first)), Panel(WIDTH, height, tuple(second))],
+        f"The query of who is {listed(q[0])}. Keys: {_rows(k, SOURCE)}. Scores: "
+        f"{listed(scores)}. Weights: {listed(weights[0], 3)}. Values: {_rows(v, SOURCE)}. Average: "
+        f"{listed(average[0], 3)}.",
+    )
+
+
+def added():
+    """What attention returns is added to the features."""
+    found = _pass()
+    before, after = X[0], found["after"][0]
+    left, top, w, h = 76.0, 20.0, 52.0, 30.0
+    parts = [*_labels(left, top, w), text(0, top + 19, "who")]
+    rows = ((before, GREY, "who"), (after - before, V, "attention"), (after, GREY, "sum"))
+    parts = _labels(left, top, w)
+    for i, (row, tone, name) in enumerate(rows):
+        y = top + i * (h + 4) + (4 if i == 2 else 0)
+        draw = word if i == 0 else text
+        parts.append(draw(left - 20, y + h / 2 + 4, name, "end"))
+        parts.append(text(left - 12, y + h / 2 + 4, ("", "+", "=")[i], classes="on"))
+        parts += _exact(left, y, row, tone, w, h)
+    y = top + 2 * (h + 4)
+    parts.append(line(left, y, left + 4 * w, y, f"l t{GREY}"))
+    return Figure(
+        [Panel(WIDTH, y + h + 6, tuple(parts))],
+        f"Who has the features {listed(before)}. Attention returns "
+        f"{listed(after - before, 3)}. The sum is {listed(after, 3)}.",
+    )
+
+
+def normalised():
+    """Layer normalisation of (2, 0, 4, 2), in three steps."""
+    x = torch.tensor([2.0, 0, 4, 2])
+    norm = nn.LayerNorm(4)
+    centred = x - x.mean()
+    plain = norm(x).detach().round(decimals=3)
+    with torch.no_grad():
+        norm.weight.copy_(torch.tensor([1.0, 1, 2, 1]))
+        norm.bias.copy_(torch.tensor([0.0, 0, 0, 1]))
+    last = norm(x).detach().round(decimals=3)
+    left, top, w, h, gap = 118.0, 4.0, 42.0, 28.0, 10.0
+    root = x.var(unbiased=False).sqrt().item()
+    rows = (
+        (x, "features x"),
+        (centred, f"minus the mean, {shown(x.mean())}"),
+        (plain, f"divided by {root:.3f}"),
+        (last, "times g, plus b"),
+    )
+    parts = []
+    for i, (row, name) in enumerate(rows):
+        y = top + i * (h + gap)
+        parts.append(text(left - 8, y + h / 2 + 4, name, "end", "on" if i == 0 else ""))
+        parts += _exact(left, y, row, GREY, w, h)
+    said = "; ".join(f"{name}: {listed(row, 3)}" for row, name in rows)
+    return Figure([Panel(WIDTH, top + 4 * h + 3 * gap + 2, tuple(parts))], f"Four rows. {said}.")
+
+
+def feed_forward():
+    """A pattern compared with each token, what the ReLU lets through, and what is added."""
+    found = _pass()
+    read, fits, says = (found[name].round(decimals=2) for name in ("read", "fits", "says"))
+    pattern = _layer().feed_forward.layer1.weight.detach()
+    left, top, w, h = 60.0, 78.0, 42.0, 30.0
+    names = ("question", "verb", "alive", "mark")
+    first = [title("does the pattern fit?")]
+    for j, name in enumerate(names):
+        first.append(text(left + (j + 0.5) * w, 34, name, "middle", "s"))
+    first.append(text(left - 8, 58, "pattern", "end"))
+    first += grid(left, 40, pattern, A, w, 28, most=2.0)
+    first += _words(left, top, h)
+    for i, row in enumerate(read):
+        first += _exact(left, top + i * h, row, GREY, w, h, 2)
+    end = left + 4 * w
+    first.append(text(end + 58, 58, "sum − 1", "end"))
+    for i, fit in enumerate(fits[:, 0].tolist()):
+        kind = "sum" if fit > 0 else "num"
+        first.append(text(end + 56, top + (i + 0.5) * h + 4, shown(fit, 2), "end", kind))
+
+    plot = Plot((-2.5, 2.5), (-0.4, 2.5), title="the ReLU: nothing below 0 passes", height=88)
+    plot.line([-2.5, 0, 2.5], [0, 0, 2.5], GREY)
+    for name, fit in zip(SOURCE, fits[:, 0].tolist(), strict=True):
+        x, y = plot.at(fit, max(fit, 0))
+        plot.add(element("circle", f"f t{A}", cx=x, cy=y, r=4))
+        plot.add(word(x - 12, y - 8, name))
+    height = top + 3 * h + 2
+    return Figure(
+        [Panel(WIDTH, height, tuple(first)), plot.panel()],
+        f"The pattern {listed(pattern[0])} meets the normalised features: "
+        f"{_rows(read, SOURCE, 2)}. Their products minus 1 are {listed(fits[:, 0], 2)}; the ReLU "
+        f"makes {listed(F.relu(fits[:, 0]), 2)} of them, and so who gets {listed(says[0], 2)} "
+        "added.",
+    )
+
+
+def lookup():
+    """The row of *who* in the table, and its vector with the position."""
+    embed = EmbeddingsWithPositionalEncoding(4, len(VOCABULARY), 5)
+    with torch.no_grad():
+        for name, row in zip(SOURCE, X, strict=True):
+            embed.linear.weight[VOCABULARY.index(name)] = row / 2
+        x = embed(torch.tensor([[VOCABULARY.index("who")]]))[0, 0]
+    number = VOCABULARY.index("who")
+    table, position = embed.linear.weight.detach(), embed.positional_encodings[0, 0]
+    left, top, w, h = 92.0, 20.0, 44.0, 20.0
+    first = [title("the table E")]
+    for i, name in enumerate(VOCABULARY):
+        y, near = top + i * h, i == number
+        first.append(text(14, y + 14, str(i), "end", "on" if near else ""))
+        first.append(word(24, y + 14, name, "start", "" if near else "small"))
+        if name in SOURCE:
+            first += grid(left, y, table[i : i + 1], GREY, w, h, most=2.0, dim=() if near else (0,))
+        else:
+            first.append(cell(left + 1, y + 1, 4 * w - 2, h - 2, GREY, 0.03, "far"))
+    first.append(frame(left - 1, top + number * h - 1, 4 * w + 2, h + 2, GREY))
+
+    second, left, h = [title("the vector of who, at position 0")], 92.0, 28.0
+    rows = ((2 * table[number], "√4 · row 3"), (position, "+ position 0"), (x.detach(), "= x"))
+    for i, (row, name) in enumerate(rows):
+        y = top + 20 + i * (h + 8)
+        second.append(text(left - 8, y + h / 2 + 4, name, "end", "on"))
+        second += grid(left, y, [row], GREY, w, h, most=2.0)
+    height = top + len(VOCABULARY) * 20.0 + 2
+    return Figure(
+        [Panel(WIDTH, height, tuple(first)), Panel(WIDTH, top + 20 + 3 * (h + 8), tuple(second))],
+        f"Left, a table with a row for each of {len(VOCABULARY)} words; row {number}, that of who, "
+        f"is framed. Right: twice the row is {listed(2 * table[number])}, the vector of position 0 "
+        f"is {listed(position)}, and their sum is {listed(x.detach())}.",
+    )
+
+
+# --- Who sees what -------------------------------------------------------------------------------
+
+VOCABULARY = ("padding", "start", "end", "who", "sleeps", "?", "the", "dog")
+TARGET = ("start", "the", "dog")
+NEXT = ("the", "dog", "end")
+
+
+def whole():
+    """A question goes in, three vectors stand between, and an answer comes out."""
+    model, verbs = trained(), ("sleeps",)
+    source = tokens([question(verbs)])
+    target = tokens([["start", *answer(verbs)]])
+    mask = subsequent_mask(len(target))
+    with torch.no_grad(), kernels.disabled():
+        memory = model.encode(source, None)
+        logits = model.generator(model.decode(memory, None, target, mask))
+    written = [WORDS[i] for i in logits[:, 0].argmax(-1).tolist()]
+    weights = model.decoder.layers[0].src_attn.attn[:, :, 0, 0]
+    xs, ts, floor = (60.0, 140.0, 220.0), (380.0, 460.0, 540.0), 214.0
+    parts = [
+        element("rect", f"l t{GREY}", x=20, y=134, width=240, height=44, rx=6),
+        text(140, 160, "encoder", "middle", "large"),
+        element("rect", f"l t{GREY}", x=340, y=60, width=240, height=44, rx=6),
+        text(460, 86, "decoder", "middle", "large"),
+        text(140, 32, "memory", "middle", f"large t{MEMORY}"),
+    ]
+    for x, name in zip(xs, SOURCE, strict=True):
+        parts += [word(x, floor + 20, name, size="mid"), arrow(x, floor - 6, x, 180, "l t4")]
+        parts.append(arrow(x, 132, x, 106, "l t4"))
+    for j, x in enumerate(xs):
+        column = memory[j, 0, :4, None]
+        parts += grid(x - 11, 42, column, MEMORY, 22, 15, most=2.0, digits=0)
+    for t, x in enumerate(ts):
+        for s, source_x in enumerate(xs):
+            parts.append(ribbon(source_x + 13, 100, x, 130, weights[t, s].item(), A, 7))
+    for x, name, said in zip(ts, TARGET, written, strict=True):
+        parts += [word(x, floor + 20, name, size="mid"), arrow(x, floor - 6, x, 106, "l t4")]
+        parts.append(element("circle", f"f t{A}", cx=x, cy=130, r=4))
+        parts += [arrow(x, 58, x, 40, "l t4"), word(x, 26, said, size="mid")]
+    return Figure(
+        [Panel(600, floor + 34, tuple(parts))],
+        f"The words {' '.join(SOURCE)} go into the encoder, and three vectors come out, the "
+        f"memory. The decoder reads {', '.join(TARGET)} and writes {', '.join(written)}; lines "
+        f"lead to it from the memory, as thick as its weights: {_rows(weights, TARGET, 2)}.",
+    )
+
+
+def written():
+    """Three steps, each with one more token."""
+    w, h, top, panel = 54.0, 30.0, 22.0, []
+    panel += [text(0, 12, "written so far"), text(236, 12, "next", "middle")]
+    for t, said in enumerate(NEXT):
+        y = top + t * (h + 8)
+        for i, name in enumerate(TARGET[: t + 1]):
+            panel.append(cell(i * (w + 2) + 1, y, w, h, GREY, 0.12))
+            panel.append(word(i * (w + 2) + w / 2, y + 20, name))
+        panel.append(arrow((t + 1) * (w + 2) + 4, y + h / 2, 202, y + h / 2, "l t4"))
+        panel.append(cell(208, y, w, h, A, 0.2))
+        panel.append(word(208 + w / 2, y + 20, said))
+    steps = "; ".join(f"after {' '.join(TARGET[: t + 1])}: {said}" for t, said in enumerate(NEXT))
+    return Figure([Panel(WIDTH, top + 3 * h + 18, tuple(panel))], f"Three steps. {steps}.")
+
+
+def masks():
+    """Which tokens each attention may look at."""
+    causal = ~subsequent_mask(3)[:, :, 0]
+    free = torch.zeros(3, 3, dtype=torch.bool)
+    panels, w, left, top = [], 42.0, 56.0, 44.0
+    for name, rows, columns, hidden in (
+        ("encoder", SOURCE, SOURCE, free),
+        ("decoder", TARGET, TARGET, causal),
+        ("cross-attention", TARGET, SOURCE, free),
+    ):
+        parts = [title(name)]
+        for j, column in enumerate(columns):
+            parts.append(word(left + (j + 0.5) * w, top - 8, column, size="small"))
+        parts += _words(left, top, 30, rows)
+        ones = torch.ones(3, 3)
+        parts += grid(left, top, ones, A, w, 30, most=2.0, digits=0, hidden=hidden.tolist())
+        panels.append(Panel(204, top + 92, tuple(parts)))
+    hidden = "start does not see the and dog, and the does not see dog"
+    return Figure(
+        panels,
+        "Three tables of three rows, the tokens that look, by three columns, those that they look "
+        f"at. In the encoder and in cross-attention all is open. In the decoder {hidden}.",
+    )
+
+
+def teacher():
+    """All positions of the answer in one pass, each with its label."""
+    w, h, left, top = 54.0, 34.0, 60.0, 44.0
+    hidden = (~subsequent_mask(3)[:, :, 0]).tolist()
+    parts = [text(left, 12, "input"), text(left + 3 * w + 54, 12, "label", "middle", f"t{LOSS}")]
+    for j, name in enumerate(TARGET):
+        parts.append(word(left + (j + 0.5) * w, top - 8, name))
+    parts += [text(left - 8, top + (t + 0.5) * h + 4, f"position {t}", "end") for t in range(3)]
+    parts += grid(left, top, torch.ones(3, 3), A, w, h, most=2.0, digits=0, hidden=hidden)
+    for t, said in enumerate(NEXT):
+        y = top + (t + 0.5) * h
+        parts.append(arrow(left + 3 * w + 6, y, left + 3 * w + 24, y, "l t4"))
+        parts.append(cell(left + 3 * w + 28, y - 14, 54, 28, LOSS, 0.14))
+        parts.append(word(left + 3 * w + 55, y + 5, said))
+    seen = "; ".join(
+        f"position {t} sees {' '.join(TARGET[: t + 1])} and is asked for {said}"
+        for t, said in enumerate(NEXT)
+    )
+    return Figure(
+        [Panel(left + 3 * w + 86, top + 3 * h + 4, tuple(parts))], f"{seen.capitalize()}."
+    )
+
+
+# --- From a vector to the next word ---------------------------------------------------------------
+
+LOGITS = {"the": 3.0, "dog": 1.0, "who": 0.0, "sleeps": 0.0, "end": 0.0}
+
+
+def logits():
+    """Logits become probabilities."""
+    given = torch.tensor(list(LOGITS.values()))
+    powers, shares = given.exp(), given.softmax(0)
+    left, top, h = 60.0, 22.0, 26.0
+    parts = [text(92, 12, "logit", "end"), text(146, 12, "exp", "end")]
+    parts.append(text(160, 12, "probability", "start", f"t{A}"))
+    for i, name in enumerate(LOGITS):
+        y = top + i * h
+        parts.append(word(left - 8, y + 18, name, "end"))
+        parts.append(text(92, y + 17, shown(given[i]), "end", "num"))
+        parts.append(text(146, y + 17, shown(powers[i], 2), "end", "num"))
+        size = {"x": 160, "y": y + 4, "width": shares[i].item() * 84, "height": h - 9}
+        parts.append(element("rect", f"f t{A}", fill_opacity="0.6", **size))
+        parts.append(text(164 + shares[i].item() * 84, y + 17, shown(shares[i], 3), classes="num"))
+    below = top + len(LOGITS) * h
+    parts.append(line(100, below + 2, 146, below + 2, "l t4"))
+    parts.append(text(146, below + 18, shown(powers.sum(), 2), "end", "sum"))
+    return Figure(
+        [Panel(WIDTH, below + 24, tuple(parts))],
+        f"Logits of {', '.join(LOGITS)}: {listed(given)}. Exponentials: {listed(powers, 2)}, in "
+        f"sum {powers.sum():.2f}. Probabilities: {listed(shares, 3)}.",
+    )
+
+
+def loss():
+    """The loss of a label, by its probability."""
+    shares = torch.tensor(list(LOGITS.values())).softmax(0)
+    plot = Plot(
+        (0, 1), (0, 4), x_label="probability of the right word", y_label="loss in nats", height=120
+    )
+    xs = [i / 100 for i in range(2, 101)]
+    plot.line(xs, [-math.log(x) for x in xs], LOSS)
+    losses = {}
+    for name in ("the", "dog"):
+        p = shares[list(LOGITS).index(name)].item()
+        losses[name] = -math.log(p)
+        plot.dots([p], [losses[name]], LOSS)
+        plot.note(p + 0.03, losses[name] + 0.22, f"{name}: {losses[name]:.2f}")
+    return Figure(
+        [plot.panel()],
+        f"A curve that falls from 4 nats at a small probability to 0 at 1. If the right word is "
+        f"the, the loss is {losses['the']:.2f}, if it is dog, {losses['dog']:.2f}.",
+    )
+
+
+# --- All source vectors or one --------------------------------------------------------------------
+
+
+def bottleneck():
+    """Answers that are right, by the length of the source, with all vectors and with their mean."""
+    found = results("encoder_decoder", "by_length")
+    first = []
+    for row, (name, tone) in enumerate((("all vectors", MEMORY), ("their mean", GREY))):
+        y = 16.0 + row * 88
+        first.append(text(0, y + 26, name))
+        xs = [92.0 + 30 * i for i in range(5)]
+        for x in xs:
+            first += grid(x - 9, y, [[1], [1], [1]], tone, 18, 16, most=2.0, digits=0)
+        if row == 0:
+            first += [ribbon(x, y + 50, 262, y + 24, 0.2, A) for x in xs]
+        else:
+            first += [line(x, y + 50, 152, y + 64, f"l t{GREY} thin") for x in xs]
+            first += grid(143, y + 64, [[1]], tone, 18, 16, most=2.0, digits=0)
+            first.append(ribbon(162, y + 72, 262, y + 30, 0.6, A))
+        first.append(text(WIDTH, y + 16, "decoder", "end"))
+    plot = Plot(
+        (2, 10), (0, 1), x_label="digits", y_label="right answers", height=140, y_ticks=(0, 0.5, 1)
+    )
+    lengths, said = list(LENGTHS), []
+    for tone, (name, label) in zip((MEMORY, GREY), (("all", "all"), ("one", "mean")), strict=True):
+        runs = torch.tensor(found[name])
+        for seed, run in enumerate(runs.tolist()):
+            plot.line(lengths, run, tone, label="" if seed else label)
+        middle = runs.mean(0).tolist()
+        said.append(f"with {label}, {middle[0]:.2f} of 2 digits and {middle[-1]:.2f} of 10")
+    return Figure(
+        [Panel(WIDTH, 190, tuple(first)), plot.panel()],
+        "Left, a decoder that sees five source vectors, and one that sees their mean. Right, a "
+        f"line for each of five seeds: right answers, on average, {'; '.join(said)}.",
+    )
+
 
 RESULT = Path(__file__).parents[1] / "results/encoder_decoder"
 #: Speeches to reply to. The second and the third are not in the plays.
