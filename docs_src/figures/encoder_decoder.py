@@ -462,6 +462,66 @@ def loss():
     )
 
 
+# --- Writing -------------------------------------------------------------------------------------
+
+STEPS = ("Article", "Noun", "And", "Article", "Noun", "End")
+#: The first is drawn, and was not in the training.
+QUESTIONS = (("sleeps", "sings"), ("sings", "sleeps"), ("eats", "runs"), ("runs", "eats"))
+#: Places of the words of a question, and of those of the answer so far.
+ASKED, SAID = (20.0, 82.0, 144.0, 206.0, 264.0), (20.0, 68.0, 112.0, 156.0, 198.0, 240.0)
+
+
+def _answers(verbs):
+    """What the small model does while it answers a question, step by step."""
+    model, asked = trained(), question(verbs)
+    written = tokens([["start"]])
+    steps = []
+    with torch.no_grad(), kernels.disabled():
+        memory = model.encode(tokens([asked]), None)
+        for _ in STEPS:
+            mask = subsequent_mask(len(written))
+            features = model.decode(memory, None, written, mask)
+            shares, found = model.generator(features[-1, 0]).softmax(0).topk(2)
+            weights = model.decoder.layers[0].src_attn.attn[-1, :, 0, 0]
+            names = [WORDS[i] for i in found.tolist()]
+            steps.append(
+                {
+                    "input": WORDS[int(written[-1])],
+                    "weights": weights.tolist(),
+                    "names": names,
+                    "shares": shares.tolist(),
+                }
+            )
+            written = torch.cat([written, found[:1, None]])
+    return {"asked": asked, "steps": steps}
+
+
+def writing():
+    """The small model writes an answer, one token a step."""
+    found = _answers(QUESTIONS[0])
+    panels, said = [], []
+    for t, (name, step) in enumerate(zip(STEPS, found["steps"], strict=True)):
+        parts = [title(f"{t + 1}  {name}")]
+        low = 100.0
+        for x, asked, weight in zip(ASKED, found["asked"], step["weights"], strict=True):
+            parts.append(ribbon(SAID[t], low - 16, x, 42, weight, A, 9))
+            parts.append(word(x, 36, asked))
+        for x, before in zip(SAID, found["steps"][: t + 1], strict=False):
+            parts.append(word(x, low, before["input"], size="small"))
+        for i, (next_, share) in enumerate(zip(step["names"], step["shares"], strict=True)):
+            y = low + 18 + i * 18
+            parts.append(word(64, y + 11, next_, "end", "small"))
+            size = {"x": 72, "y": y, "width": max(share * 150, 0.5), "height": 12}
+            parts.append(element("rect", f"f t{A}", fill_opacity="0.6", **size))
+            parts.append(text(78 + share * 150, y + 11, shown(share, 3), classes="num"))
+        panels.append(Panel(WIDTH, low + 54, tuple(parts)))
+        most = step["weights"].index(max(step["weights"]))
+        looks = f"looks most at {found['asked'][most]} ({max(step['weights']):.2f})"
+        said.append(f"{t + 1}. {looks} and writes {step['names'][0]} ({step['shares'][0]:.3f})")
+    asked = " ".join(found["asked"])
+    return Figure(panels, f"Six steps answer “{asked}”. {'; '.join(said)}.")
+
+
 # --- All source vectors or one --------------------------------------------------------------------
 
 
