@@ -5,12 +5,15 @@ import math
 import re
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from docs_src.figures import encoder_decoder as drawn
+from docs_src.results import answers
 from labml_nn.transformers import models
 from labml_nn.transformers.encoder_decoder import EncoderDecoderLanguageModel
 from labml_nn.transformers.feed_forward import FeedForward
@@ -24,11 +27,23 @@ from labml_nn.transformers.models import (
     TransformerLayer,
 )
 from labml_nn.transformers.utils import subsequent_mask
+from pylit.figures.draw import listed
 
 SOURCE = Path(models.__file__).read_text(encoding="utf-8")
 PAGE = re.sub(r"\s+", " ", re.sub(r"^ *# ?", "", SOURCE, flags=re.M)).replace("−", "-")
 RESULT = Path(__file__).parents[3] / "docs_src/results/encoder_decoder/result.json"
 WORDS = ["padding", "start", "end", "who", "sleeps", "?", "the", "dog"]
+
+
+TERMS = re.search(r"weights: (\S+ · 2 - \S+ · 2 = \S+) in", PAGE)[1]  # type: ignore[index]
+QUESTION = ("sleeps", "sings")
+
+
+def said(before: str) -> list[float]:
+    """The three numbers after some words."""
+    found = re.search(re.escape(before) + r" (-?\d+), (-?\d+), (-?\d+)", PAGE)
+    assert found, before
+    return [float(number) for number in found.groups()]
 
 
 def vector(after: str) -> torch.Tensor:
@@ -38,60 +53,161 @@ def vector(after: str) -> torch.Tensor:
     return torch.tensor([float(number) for number in found[1].split(",")])
 
 
-def table(*titles: str) -> list[list[str]]:
-    rows = (models.__doc__ or "").split("| " + " | ".join(titles) + " |\n")[1].splitlines()
-    cells = []
-    for row in rows[1:]:
-        if not row.startswith("|"):
-            break
-        cells.append([cell.strip() for cell in row.strip("|").split("|")])
-    return cells
+def test_attention_of_the_example():
+    found = drawn._pass()
+    products = (found["q"] @ found["k"].T)[0]
+    assert said("number by number, and add up:") == pytest.approx(products.tolist(), abs=1e-3)
+    assert said("you have the **scores**") == pytest.approx((products / 2).tolist(), abs=1e-3)
+    weights, values = found["weights"][0], found["v"][:, 1]
+    a, b, total = (float(number) for number in re.findall(r"[\d.]+", TERMS)[::2])
+    assert [a, b] == [round(weights[1].item(), 3), round(weights[2].item(), 3)]
+    assert values.tolist() == pytest.approx([0, 2, -2], abs=1e-3)
+    assert total == pytest.approx(a * 2 - b * 2, abs=1e-6)
+    assert total == pytest.approx((weights @ values).item(), abs=5e-4)
+    # The numbers that are shown add up, too.
+    assert weights.mul(1000).round().sum() == 1000
 
 
-def test_numbers_of_the_words():
-    assert f"*{', '.join(WORDS)}*, numbered from 0" in PAGE
-    said = re.search(r"\*who sleeps \?\* is (\d), (\d), (\d)", PAGE)
-    assert said and [WORDS[int(n)] for n in said.groups()] == ["who", "sleeps", "?"]
+def test_the_sum_and_the_feed_forward_step():
+    found = drawn._pass()
+    after = found["after"][0]
+    assert f"now it has {after[1]:.3f}:" in PAGE and drawn.X[0, 1] == -1
+    read = vector("*Who* reads")
+    torch.testing.assert_close(read, found["read"][0], rtol=0, atol=5e-3)
+    total = read[:3].sum().item()
+    assert f"so the sum is {total:.2f}, and with the bias of -1 there remains" in PAGE
+    assert f"there remains {found['says'][0, 0]:.2f}." in PAGE
+    assert f"*who* now has {found['out'][0, 0]:.2f} there" in PAGE
+    assert (found["fits"][1:] <= 1e-4).all()
+    assert found["out"][1:].allclose(drawn.X[1:], atol=1e-4)
 
 
-def test_the_residual_sum():
-    x, added = vector("Suppose a token has the features"), vector("a sub-layer returns")
-    assert torch.equal(x + added, vector("goes on as the sum,"))
+def test_the_words_have_mean_0_and_variance_1():
+    assert (drawn.X.mean(1) == 0).all() and (drawn.X.var(1, correction=0) == 1).all()
 
 
 def test_layer_normalisation_by_hand():
     x = vector("Take")
-    assert x.mean() == 2
-    assert torch.equal(x - 2, vector("Subtract it and get"))
-    assert x.var(correction=0) == 2
-    norm = nn.LayerNorm(4, eps=0.0)
-    close = {"rtol": 0, "atol": 5e-4}
-    torch.testing.assert_close(norm(x), vector("1.414, and get"), **close)
+    assert x.mean() == 2 and x.var(correction=0) == 2
+    assert f"Divide by its root, {math.sqrt(2):.3f}." in PAGE
+    caption = PAGE.split("](figure:encoder_decoder.normalised)")[0][-70:]
+    gains, biases = (eval(found) for found in re.findall(r"\([\d, ]*\)", caption))
+    norm = nn.LayerNorm(4)
     with torch.no_grad():
-        norm.weight.copy_(vector("With the gains"))
-        norm.bias.copy_(vector("and the biases"))
-    expected = vector("the biases (0, 0, 0, 1) we get")
-    torch.testing.assert_close(norm(x), expected, **close)
-    assert torch.equal(vector("In our example the sub-layer reads"), expected)
+        norm.weight.copy_(torch.tensor(gains))
+        norm.bias.copy_(torch.tensor(biases))
+    assert listed(norm(x).detach().round(decimals=3), 3) in drawn.normalised().alt
 
 
 def test_logits_probabilities_and_losses():
-    rows = table("word", "logit", "exponential", "probability")
-    logits = torch.tensor([float(row[1]) for row in rows])
-    assert [f"{x:.2f}" for x in logits.exp()] == [row[2] for row in rows]
-    assert [f"{x:.3f}" for x in logits.softmax(0)] == [row[3] for row in rows]
-    assert f"their sum, which is {logits.exp().sum():.1f}:" in PAGE
-    losses = {row[0]: F.cross_entropy(logits, torch.tensor(i)) for i, row in enumerate(rows)}
-    assert f"= {losses['the']:.2f}$. Its unit" in PAGE
-    assert f"= {losses['dog']:.2f}$ nats" in PAGE
+    logits, names = torch.tensor(list(drawn.LOGITS.values())), list(drawn.LOGITS)
+    shares = logits.softmax(0)
+    losses = [F.cross_entropy(logits, torch.tensor(names.index(name))) for name in ("the", "dog")]
+    assert f"is *the*, with the probability {shares[0]:.3f}." in PAGE
+    assert f"minus its natural logarithm, {losses[0]:.2f}." in PAGE
+    assert f"been *dog*, the loss would be {losses[1]:.2f}." in PAGE
 
 
 def test_input_and_label_are_shifted_by_one():
-    inputs, labels = ([*row[1:]] for row in table("position", "0", "1", "2"))
+    inputs, labels = list(drawn.TARGET), list(drawn.NEXT)
     assert labels[:-1] == inputs[1:] and (inputs[0], labels[-1]) == ("start", "end")
-    steps = table("written so far", "next token")
-    assert [row[1] for row in steps] == labels
-    assert [row[0].split() for row in steps] == [inputs[: t + 1] for t in range(3)]
+
+
+def test_the_small_model_answers_all_questions():
+    """Also those that it has not seen; and it looks where the page says."""
+    asked = answers.SINGLE + answers.DOUBLE
+    unseen = len(answers.HELD_OUT)
+    assert f"on {len(asked) - unseen} of {len(asked)} questions" in PAGE
+    assert drawn.QUESTIONS[0] in answers.HELD_OUT
+    source = answers.tokens([answers.question(verbs) for verbs in asked])
+    network = answers.trained()
+    written = network.greedy_decode(source, start_token=1, end_token=2, max_len=8)
+    expected = answers.tokens([[*answers.answer(verbs), "end"] for verbs in asked])
+    assert torch.equal(written, expected)
+    for verbs in drawn.QUESTIONS:
+        steps = drawn._answers(verbs)["steps"]
+        said = [answers.ANIMALS[verb] for verb in verbs]
+        assert [step["names"][0] for step in steps] == [
+            "the",
+            said[0],
+            "and",
+            "the",
+            said[1],
+            "end",
+        ]
+    looks = [torch.tensor(step["weights"]).argmax() for step in drawn._answers(QUESTION)["steps"]]
+    assert [drawn._answers(QUESTION)["asked"][look] for look in looks] == [
+        *("who", "sleeps", "and", "who", "sings", "?")
+    ]
+
+
+def test_the_whole_in_code_is_the_module():
+    listing = next(part for part in (models.__doc__ or "").split("```") if "class Layer" in part)
+    known: dict[str, Any] = {}
+    exec(listing.removeprefix("python\n"), known)
+    largest = 0.0
+    for width, heads, hidden, layers, (s, t, b) in (
+        (8, 2, 12, 1, (3, 5, 2)),
+        (12, 3, 20, 2, (7, 4, 3)),
+        (32, 4, 64, 3, (9, 11, 1)),
+    ):
+        torch.manual_seed(width)
+        module = stack(width, heads, hidden, layers)
+        stacks = [
+            nn.ModuleList(known["Layer"](width, heads, hidden) for _ in range(layers))
+            for _ in range(2)
+        ]
+        for bare, whole in zip(stacks, (module.encoder, module.decoder), strict=True):
+            for one, other in zip(bare, whole.layers, strict=True):
+                copy_layer(one, other)
+        norms = [module.encoder.norm, module.decoder.norm]
+        x, y = torch.randn(s, b, width), torch.randn(t, b, width)
+        with torch.no_grad():
+            found = known["logits"](*stacks, norms, module.generator.projection, x, y)
+            decoded = module.decoder(y, module.encoder(x), None, subsequent_mask(t))
+            expected = module.generator(decoded)
+        largest = max(largest, (found - expected).abs().max().item())
+    assert largest < 5e-6
+
+
+def copy_layer(bare: Any, layer: TransformerLayer) -> None:
+    """The parameters of a layer of the module, in one of the page's short version."""
+    with torch.no_grad():
+        for mine, theirs in ((bare.look, layer.self_attn), (bare.ask, layer.src_attn)):
+            if theirs is None:
+                continue
+            parts = [theirs.query.linear, theirs.key.linear, theirs.value.linear]
+            mine.in_proj_weight.copy_(torch.cat([part.weight for part in parts]))
+            biases = [torch.zeros_like(p.weight[:, 0]) if p.bias is None else p.bias for p in parts]
+            mine.in_proj_bias.copy_(torch.cat(biases))
+            mine.out_proj.load_state_dict(theirs.output.state_dict())
+        norms = (layer.norm_self_attn, getattr(layer, "norm_src_attn", None), layer.norm_ff)
+        for norm, theirs in zip(bare.norms, norms, strict=True):
+            if theirs is not None:
+                norm.load_state_dict(theirs.state_dict())
+        bare.think[0].load_state_dict(layer.feed_forward.layer1.state_dict())
+        bare.think[2].load_state_dict(layer.feed_forward.layer2.state_dict())
+
+
+def stack(width: int, heads: int, hidden: int, layers: int) -> EncoderDecoder:
+    """A model whose parameters are all random."""
+
+    def layer(cross: bool) -> TransformerLayer:
+        return TransformerLayer(
+            d_model=width,
+            self_attn=MultiHeadAttention(heads, width, 0.0),
+            src_attn=MultiHeadAttention(heads, width, 0.0) if cross else None,
+            feed_forward=FeedForward(width, hidden, 0.0),
+            dropout_prob=0.0,
+        )
+
+    embeds = [EmbeddingsWithPositionalEncoding(width, 17) for _ in range(2)]
+    stacks = Encoder(layer(False), layers), Decoder(layer(True), layers)
+    model = EncoderDecoder(*stacks, *embeds, Generator(17, width))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    return model
 
 
 def small(n_vocab: int = len(WORDS)) -> EncoderDecoder:
@@ -136,9 +252,9 @@ def test_the_trained_model():
     vocabulary = found["run"]["model"]["config"]["n_vocab"]
     texts = json.loads((RESULT.parent / "vocabulary.json").read_text(encoding="utf-8"))
     special = vocabulary - len(texts["characters"])
-    assert special == 3 and f"{len(texts['characters'])} different characters and three" in PAGE
+    assert special == 3 and f"among its {vocabulary} tokens" in PAGE
     guess = re.search(rf"\$\\ln {vocabulary} = (\S+)\$ nats", PAGE)
-    said = re.search(r"In training it falls to (\S+), .*? seen to (\S+):", PAGE)
+    said = re.search(r"It reached (\S+) in training, and (\S+) on replies", PAGE)
     assert guess and said and guess[1] == f"{math.log(vocabulary):.1f}"
     losses = found["result"]["train_loss"], found["result"]["validation_loss"]
     assert [float(loss) for loss in said.groups()] == pytest.approx(losses, abs=5e-3)
