@@ -29,9 +29,11 @@ from labml_nn.transformers.models import (
 from labml_nn.transformers.utils import subsequent_mask
 from pylit.figures.draw import (
     WIDTH,
+    Choice,
     Figure,
     Panel,
     Plot,
+    Stage,
     Table,
     arrow,
     box,
@@ -39,6 +41,7 @@ from pylit.figures.draw import (
     element,
     frame,
     grid,
+    hook,
     line,
     listed,
     ribbon,
@@ -467,6 +470,8 @@ def loss():
 STEPS = ("Article", "Noun", "And", "Article", "Noun", "End")
 #: The first is drawn, and was not in the training.
 QUESTIONS = (("sleeps", "sings"), ("sings", "sleeps"), ("eats", "runs"), ("runs", "eats"))
+#: How thick a weight of 1 is, and how long the bar of a probability of 1.
+LOOK, BAR = 9.0, 150.0
 #: Places of the words of a question, and of those of the answer so far.
 ASKED, SAID = (20.0, 82.0, 144.0, 206.0, 264.0), (20.0, 68.0, 112.0, 156.0, 198.0, 240.0)
 
@@ -483,43 +488,62 @@ def _answers(verbs):
             features = model.decode(memory, None, written, mask)
             shares, found = model.generator(features[-1, 0]).softmax(0).topk(2)
             weights = model.decoder.layers[0].src_attn.attn[-1, :, 0, 0]
-            names = [WORDS[i] for i in found.tolist()]
             steps.append(
                 {
                     "input": WORDS[int(written[-1])],
-                    "weights": weights.tolist(),
-                    "names": names,
-                    "shares": shares.tolist(),
+                    "weights": [round(weight, 4) for weight in weights.tolist()],
+                    "names": [WORDS[i] for i in found.tolist()],
+                    "shares": [round(share, 4) for share in shares.tolist()],
                 }
             )
             written = torch.cat([written, found[:1, None]])
     return {"asked": asked, "steps": steps}
 
 
+def _looks(answers, t):
+    """What the stage says of a step."""
+    step = answers["steps"][t]
+    most = step["weights"].index(max(step["weights"]))
+    most, written = answers["asked"][most], step["names"][0]
+    return f"After “{step['input']}” it looks most at “{most}”, and writes “{written}”."
+
+
 def writing():
     """The small model writes an answer, one token a step."""
-    found = _answers(QUESTIONS[0])
-    panels, said = [], []
+    answers = [_answers(verbs) for verbs in QUESTIONS]
+    found, panels, low = answers[0], [], 100.0
     for t, (name, step) in enumerate(zip(STEPS, found["steps"], strict=True)):
         parts = [title(f"{t + 1}  {name}")]
-        low = 100.0
         for x, asked, weight in zip(ASKED, found["asked"], step["weights"], strict=True):
-            parts.append(ribbon(SAID[t], low - 16, x, 42, weight, A, 9))
-            parts.append(word(x, 36, asked))
+            parts.append(ribbon(SAID[t], low - 16, x, 42, weight, A, LOOK, hook="look"))
+            parts.append(hook(word(x, 36, asked), "asked"))
         for x, before in zip(SAID, found["steps"][: t + 1], strict=False):
-            parts.append(word(x, low, before["input"], size="small"))
-        for i, (next_, share) in enumerate(zip(step["names"], step["shares"], strict=True)):
+            parts.append(hook(word(x, low, before["input"], size="small"), "said"))
+        for i, (token, share) in enumerate(zip(step["names"], step["shares"], strict=True)):
             y = low + 18 + i * 18
-            parts.append(word(64, y + 11, next_, "end", "small"))
-            size = {"x": 72, "y": y, "width": max(share * 150, 0.5), "height": 12}
-            parts.append(element("rect", f"f t{A}", fill_opacity="0.6", **size))
-            parts.append(text(78 + share * 150, y + 11, shown(share, 3), classes="num"))
+            parts.append(hook(word(64, y + 11, token, "end", "small"), "next"))
+            size = {"x": 72, "y": y, "width": max(share * BAR, 0.5), "height": 12}
+            parts.append(element("rect", f"f t{A}", fill_opacity="0.6", **size, data_p="bar"))
+            number = text(78 + share * BAR, y + 11, shown(share, 3), classes="num")
+            parts.append(hook(number, "share"))
         panels.append(Panel(WIDTH, low + 54, tuple(parts)))
-        most = step["weights"].index(max(step["weights"]))
-        looks = f"looks most at {found['asked'][most]} ({max(step['weights']):.2f})"
-        said.append(f"{t + 1}. {looks} and writes {step['names'][0]} ({step['shares'][0]:.3f})")
-    asked = " ".join(found["asked"])
-    return Figure(panels, f"Six steps answer “{asked}”. {'; '.join(said)}.")
+    said = "; ".join(
+        f"{t + 1}. it looks most at {found['asked'][step['weights'].index(max(step['weights']))]} "
+        f"({max(step['weights']):.2f}) and writes {step['names'][0]} ({step['shares'][0]:.3f})"
+        for t, step in enumerate(found["steps"])
+    )
+    questions = [" ".join(answer["asked"]) for answer in answers]
+    return Figure(
+        panels,
+        f"Six steps answer “{questions[0]}”. {said}.",
+        stage=Stage(
+            "writing",
+            [Choice("question", "question", questions)],
+            {"answers": answers, "look": LOOK, "bar": BAR},
+            _looks(found, 0),
+            STEPS,
+        ),
+    )
 
 
 # --- All source vectors or one --------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from stages import check_first, play
 from torch import nn
 from torch.nn import functional as F
 
@@ -139,6 +140,23 @@ def test_the_small_model_answers_all_questions():
     assert [drawn._answers(QUESTION)["asked"][look] for look in looks] == [
         *("who", "sleeps", "and", "who", "sings", "?")
     ]
+
+
+def test_the_stage_shows_what_the_model_computes():
+    check_first(drawn.writing())
+    for number, verbs in enumerate(drawn.QUESTIONS):
+        found = drawn._answers(verbs)
+        for step in range(6):
+            (shown,) = play(drawn.writing(), {"question": number, "step": step})
+            assert shown.said == drawn._looks(found, step)
+            thick = [max(w * drawn.LOOK, 0.7) for one in found["steps"] for w in one["weights"]]
+            assert shown.places("look", "stroke-width") == pytest.approx(thick, abs=1e-3)
+            assert shown.texts("next") == [name for one in found["steps"] for name in one["names"]]
+            shares = [share for one in found["steps"] for share in one["shares"]]
+            assert shown.numbers("share") == pytest.approx(shares, abs=5.1e-4)
+            assert shown.texts("asked") == found["asked"] * 6
+            inputs = [one["input"] for one in found["steps"]]
+            assert shown.texts("said") == [word for t in range(6) for word in inputs[: t + 1]]
 
 
 def test_the_whole_in_code_is_the_module():
