@@ -188,6 +188,12 @@ def test_the_whole_in_code_is_the_module():
     assert largest < 5e-6
 
 
+def test_the_notebook_begins_with_it():
+    listing = next(part for part in (models.__doc__ or "").split("```") if "class Layer" in part)
+    notebook = Path(__file__).parents[3] / "docs_src/notebooks/encoder_decoder.md"
+    assert listing[listing.index("class Layer") :] in notebook.read_text(encoding="utf-8")
+
+
 def copy_layer(bare: Any, layer: TransformerLayer) -> None:
     """The parameters of a layer of the module, in one of the page's short version."""
     with torch.no_grad():
