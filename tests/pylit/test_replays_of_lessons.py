@@ -168,8 +168,9 @@ def test_exactly_the_lines_that_ran_have_steps(lesson):
     assert ran <= shown
     statements = {plan.statements[line].first for line in ran if line in plan.statements}
     stepped = {step["line"] for step in data.steps if step["event"] != "call"}
-    # A lambda is a part of a statement, and has steps of its own.
-    assert statements <= stepped <= ran
+    # A lambda is a part of a statement, and has steps of its own. From Python 3.12 on, a line with
+    # nothing but `if (` does not run; its statement does, and is one step.
+    assert statements <= stepped <= statements | ran
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
