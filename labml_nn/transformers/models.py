@@ -230,9 +230,8 @@ class Layer(nn.Module):
         super().__init__()
         self.look, self.ask = (nn.MultiheadAttention(d_model, heads) for _ in range(2))
         self.norms = nn.ModuleList(nn.LayerNorm(d_model) for _ in range(3))
-        self.think = nn.Sequential(
-            nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model)
-        )
+        first, last = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.think = nn.Sequential(first, nn.ReLU(), last)
 
     def forward(self, x, hidden=None, memory=None):
         z = self.norms[0](x)
