@@ -41,11 +41,11 @@ at? Let us fill in which result is known where.
 ![Which layer knows which result. Choose other numbers, or fewer
 layers.](figure:feedback.layers)
 
-**Is there no way around?** Sometimes there is. If all lines were `x = x + 1` or `x = x
-+ 0`, a single layer would do. Attention averages what they add, and the average times
-the number of lines is the sum. Such shortcuts exist for surprisingly many tasks
-([@liu2023transformers]), if training finds them. But for lines like ours, as far as
-anyone knows, no fixed number of layers is enough for programs of any length.
+**Is there no way around?** Sometimes there is. If each line added a number to `x` and
+never looked at it, a single layer would do. Attention averages what the lines add, and
+the average times the number of lines is the sum. Such shortcuts exist for surprisingly
+many tasks ([@liu2023transformers]), if training finds them. But for lines like ours, as
+far as anyone knows, no fixed number of layers is enough for programs of any length.
 
 ![All lines are read at once, and no result is carried on.](figure:feedback.shortcut)
 
@@ -188,8 +188,8 @@ Watch the memory grow, see what each head attends to, and make the memory shorte
 
 ## The whole in code
 
-Here is all of it. `E` holds a vector, and `b` a number, for each distance and head. The
-scores have [four terms](#distances), two of which you know.
+Here is all of it. `E` holds a vector, and `b` a number, for each distance and head. So
+a query can prefer some distances, and [so can all of them](#distances).
 
 ```python
 import torch
