@@ -16,8 +16,8 @@ any of them, [saving](saving.py) writes them to files, and
 [kernels](kernels/__init__.py), attached below, compute the same faster.
 
 Names, arguments and parameters of `labml-nn` 0.5.1 are unchanged, so that old code runs
-and old checkpoints load. Axes, symbols and masks follow one
-[notation](../notation.md).
+and old checkpoints load; for imports that are gone, [an error](moved.py) names what
+replaces them. Axes, symbols and masks follow one [notation](../notation.md).
 """
 
 import labml_nn.kernels.attention
@@ -27,6 +27,7 @@ import labml_nn.kernels.feedback_by_hand
 import labml_nn.kernels.feedback_cpp
 import labml_nn.kernels.feedback_decoding
 import labml_nn.kernels.gated
+import labml_nn.moved
 import labml_nn.pytrees  # noqa: F401
 from labml_nn.registry import create, load, models
 

@@ -61,11 +61,11 @@ from torch.nn import functional as F
 
 from labml_nn.checks import (
     check_bool,
-    check_fraction,
     check_integer,
     check_known,
     check_lengths,
     check_number,
+    check_probability,
     check_sizes,
     check_tokens,
     has_values,
@@ -97,13 +97,19 @@ class LanguageModelConfig:
     * `n_vocab` is the number of tokens, $V$
     * `padding_token` fills up short sequences. It is masked in attention and left out
       of the loss. `None`: no token is padding
-    * `label_smoothing` is $\varepsilon$, at least 0 and less than 1
-      ([@szegedy2015rethinking, §7]). In training the target distribution is
-      $(1 - \varepsilon)$ on the right token plus $\varepsilon / V$ on *every* token, as
-      in PyTorch's `cross_entropy`.
+    * `label_smoothing` is the probability, from 0 to 1, that the target distribution
+      takes from the right token in training and spreads evenly over all tokens
+      ([@szegedy2015rethinking, §7]): $1 - \varepsilon$ on the right token plus
+      $\varepsilon / V$ on every token, as in PyTorch's `cross_entropy`. With 1 all
+      targets are uniform.
       [`LabelSmoothingLoss`](transformers/label_smoothing_loss.py) is another convention
-    * `init_lower`, `init_upper`: with both, every weight matrix and embedding starts
-      uniform between them; with neither, as the model's own page describes
+    * `init_lower` is the lower bound of the uniform distribution that initial weight
+      matrices and embeddings are drawn from; needs `init_upper`. Without both, a model
+      is initialised as its own page describes
+    * `init_upper` is the upper bound of that distribution; the same number as
+      `init_lower` makes all weights equal to it
+    * `init_biases` is whether biases of linear maps and convolutions are drawn from the
+      range of `init_lower` and `init_upper`, too
     """
 
     n_vocab: int
@@ -111,13 +117,14 @@ class LanguageModelConfig:
     label_smoothing: float = 0.0
     init_lower: float | None = None
     init_upper: float | None = None
+    init_biases: bool = False
 
     def __post_init__(self) -> None:
         for name, hint in get_type_hints(type(self)).items():
             if hasattr(self, name):
                 _check_type(name, getattr(self, name), hint)
         check_sizes(n_vocab=self.n_vocab)
-        check_fraction(label_smoothing=self.label_smoothing)
+        check_probability(label_smoothing=self.label_smoothing)
         token = self.padding_token
         if token is not None and not 0 <= token < self.n_vocab:
             raise ValueError(
@@ -126,11 +133,16 @@ class LanguageModelConfig:
             )
         lower, upper = self.init_bounds or (-1.0, 1.0)
         one_given = (self.init_lower is None) != (self.init_upper is None)
-        if one_given or not -math.inf < lower < upper < math.inf:
+        if one_given or not -math.inf < lower <= upper < math.inf:
             raise ValueError(
-                f"`init_lower` ({self.init_lower}) must be less than `init_upper` "
+                f"`init_lower` ({self.init_lower}) must be at most `init_upper` "
                 f"({self.init_upper}), and both finite, such as -0.1 and 0.1; or "
                 "neither given"
+            )
+        if self.init_biases and self.init_bounds is None:
+            raise ValueError(
+                "`init_biases` (True) needs a range to draw biases from; pass "
+                "`init_lower` and `init_upper` as well, or leave it False"
             )
 
     @property
@@ -193,12 +205,19 @@ class LanguageModel(nn.Module, Generic[State]):
         ### Uniform initialisation
 
         Draws every matrix and embedding from $U(\text{lower}, \text{upper})$ if the
-        configuration has bounds. Vectors (biases, and the gains of normalisation
-        layers) are unchanged. A model calls it at the end of its constructor.
+        configuration has bounds, and with `init_biases` the biases beside a matrix,
+        too. Other vectors, such as the gains and biases of normalisation layers, are
+        unchanged. A model calls it at the end of its constructor.
         """
+        if self.config.init_bounds is None:
+            return
         for parameter in self.parameters():
-            if self.config.init_bounds is not None and parameter.dim() > 1:
+            if parameter.dim() > 1:
                 nn.init.uniform_(parameter, *self.config.init_bounds)
+        for module in self.modules() if self.config.init_biases else ():
+            own = dict(module.named_parameters(recurse=False))
+            if "bias" in own and own.get("weight", own["bias"]).dim() > 1:
+                nn.init.uniform_(own["bias"], *self.config.init_bounds)
 
     def _apply(
         self: Model, fn: Callable[[Tensor], Tensor], recurse: bool = True

@@ -79,6 +79,10 @@ from labml_nn.language_model import LanguageModel, at_least_single, evaluating
 
 __all__ = ["Chain", "Greedy", "Nucleus", "Sampler", "Temperature", "TopK", "generate"]
 
+# Version 0.5.1 had a module for each sampler. The [error](moved.py) of an old import
+# says what to write instead.
+__path__: list[str] = []
+
 # Any function of logits `[B, V]` and a random generator to tokens `[B]`.
 Picker = Callable[[Tensor, torch.Generator | None], Tensor]
 

@@ -198,16 +198,6 @@ def text():
     return _finished(head, lines, table, rows)
 
 
-def build():
-    """The generators on packages of others."""
-    return _beside("build", "speed", {"setting": "{}"})
-
-
-def build_own():
-    """This site."""
-    return _beside("build", "own", {"setting": "this site"})
-
-
 # From records to cells.
 
 

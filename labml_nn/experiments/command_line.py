@@ -194,6 +194,7 @@ ITEM = re.compile(
 PLAIN = (
     (re.compile(r" ?\(?\[-?@[^\]]*\](?:\([^)]*\))?\)?| \(§[\d.]+\)"), ""),
     (re.compile(r"`None`"), "none"),
+    (re.compile(r"\\varepsilon"), "ε"),
     (re.compile(r"\[([^\]]*)\]\([^)]*\)"), r"\1"),
     (re.compile(r"\\sqrt\{?(\w+)\}?"), r"√\1"),
     (re.compile(r"\\(\w+)|[${}`]|\\[;,]"), r"\1"),

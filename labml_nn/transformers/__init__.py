@@ -31,6 +31,9 @@ All of them take sequences of vectors `[T, B, C]`, sequence first; see [shapes a
 symbols](../../notation.md). The classes of version 0.5.1 can be imported from here.
 """
 
+from typing import NoReturn
+
+from labml_nn.moved import NAMES, message
 from labml_nn.transformers.autoregressive import (
     AutoregressiveConfig,
     AutoregressiveTransformer,
@@ -54,3 +57,11 @@ __all__ = [
     "MultiHeadAttention",
     "TransformerLayer",
 ]
+
+
+def __getattr__(name: str) -> NoReturn:
+    """Names of 0.5.1 that are [not here](../moved.py) raise an error that helps."""
+    old = f"{__name__}.{name}"
+    if name in NAMES:
+        raise ImportError(message(old, NAMES[name]), name=old)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -390,20 +390,18 @@ class AutoregressiveTransformer(LanguageModel[SlidingWindow]):
         add up to the same sum for every depth. With `zero_init` these matrices start at
         zero, and each layer begins by changing nothing ([@zhang2019fixup]). With
         `init_lower` and `init_upper` all other matrices and tables are uniform in that
-        range.
+        range, and with `init_biases` the biases, too.
         """
         config = self.config
+        self.init_uniform()
         for name, parameter in self.named_parameters():
             last = name.endswith(
                 ("self_attn.output.weight", "feed_forward.layer2.weight")
             )
-            if name.endswith("bias") or (last and config.zero_init):
+            is_bias = name.endswith("bias") and not config.init_biases
+            if is_bias or (last and config.zero_init):
                 nn.init.zeros_(parameter)
-            elif parameter.dim() < 2:
-                continue  # gains of the normalisations stay 1
-            elif config.init_lower is not None and config.init_upper is not None:
-                nn.init.uniform_(parameter, config.init_lower, config.init_upper)
-            else:
+            elif parameter.dim() > 1 and config.init_bounds is None:
                 std = 0.02 / math.sqrt(2 * config.n_layers) if last else 0.02
                 nn.init.normal_(parameter, std=std)
 

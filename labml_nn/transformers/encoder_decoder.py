@@ -197,14 +197,19 @@ class EncoderDecoderConfig(LanguageModelConfig):
       target's vocabulary; in the source padding is the same token
     * `d_model`: features, $C$
     * `heads`: attention heads, $H$
-    * `d_k`: features of a head, $D$; by default $C / H$
+    * `d_k`: features of a query and of a key in one head, $D$; by default $C / H$.
+      Values always have $C / H$, so `heads` must divide `d_model` in any case
     * `d_ff`: hidden features of the feed-forward networks, $F$; by default $4 C$
     * `n_layers`: layers of each stack, $L$
     * `n_encoder_layers`, `n_decoder_layers`: layers of one stack, if they differ
     * `dropout_prob`: dropout probability of embeddings, sub-layer outputs, attention
       weights and hidden features
-    * `embedding_dropout_prob`, `attention_dropout_prob`, `feed_forward_dropout_prob`:
-      another probability for embeddings, attention weights or hidden features
+    * `embedding_dropout_prob`: dropout probability of the sums of embedding and
+      position; by default `dropout_prob`
+    * `attention_dropout_prob`: dropout probability of attention weights, after the
+      softmax; by default `dropout_prob`
+    * `feed_forward_dropout_prob`: dropout probability of the hidden features of the
+      feed-forward networks; by default `dropout_prob`
     * `bias`: whether attention projections and feed-forward networks have biases
     * `activation`: `"relu"`, `"gelu"` or `"silu"`
     * `max_len`: length of the decoder's context; see [sliding
@@ -214,7 +219,8 @@ class EncoderDecoderConfig(LanguageModelConfig):
       the paper (`False`, post-norm)
     * `tied`: whether source embedding, target embedding and generator share one matrix
       (§3.4); with two vocabularies, only target embedding and generator do
-    * `label_smoothing`, `init_lower`, `init_upper`: those of all language models
+
+    The other fields are those of `LanguageModelConfig`.
     """
 
     padding_token: int = 0

@@ -56,9 +56,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from labml_nn.checks import (
-    check_fraction,
     check_integer,
     check_log_probabilities,
+    check_probability,
     check_sizes,
     check_vocabulary,
 )
@@ -79,11 +79,11 @@ class LabelSmoothingLoss(nn.Module):
         * `size`: number of tokens in the vocabulary, $V$
         * `padding_idx`: the padding token, which is never a target and gets no share;
           `None` if there is none
-        * `smoothing`: $\varepsilon$, at least 0 and less than 1
+        * `smoothing`: $\varepsilon$, from 0 to 1
         """
         super().__init__()
         check_sizes(size=size)
-        check_fraction(smoothing=smoothing)
+        check_probability(smoothing=smoothing)
         if padding_idx is not None:
             check_integer("padding_idx", padding_idx)
             if not 0 <= padding_idx < size:
@@ -172,7 +172,8 @@ class LabelSmoothingLoss(nn.Module):
         loss = -(self.confidence - self.share) * right
 
         # The negative entropy $\sum_v q_v \log q_v$ makes zero the lowest loss.
-        loss = loss + self.confidence * math.log(self.confidence)
+        if self.confidence:
+            loss = loss + self.confidence * math.log(self.confidence)
 
         # We leave the column of padding out of the sum, and do not subtract it
         # afterwards. There $\log p$ may be $-\infty$, and $\infty - \infty$ is not a

@@ -759,6 +759,14 @@ class Table:
         """The HTML of its notes."""
         return "".join(tag("p", escape(note)) for note in self.notes)
 
+    def markdown(self) -> str:
+        """Its rows as a table of Markdown, and its notes below it, for the text of a page."""
+        align = self.align or "l" + "r" * (len(self.head) - 1)
+        rules = [{"r": "--:", "c": ":-:"}.get(letter, ":--") for letter in align]
+        cells = [[cell.replace("|", "\\|") for cell in row] for row in (self.head, *self.rows)]
+        rows = [f"| {' | '.join(row)} |" for row in (cells[0], rules, *cells[1:])]
+        return "\n\n".join(["\n".join(rows), *self.notes])
+
 
 @dataclass(frozen=True, slots=True)
 class Knob:

@@ -44,14 +44,21 @@ ARCHIVE = "site.zip"
 #: All notes in one text, for language models.
 FULL = "llms-full.txt"
 _LINK = re.compile(r"\]\(([^()\s#:]+)")
+_TABLE = re.compile(r"!\[((?:(?!!\[).)*?)\]\(table:([\w.]+)\)", re.DOTALL)
 
 
 def page_text(
-    draft: Draft, module: Module, texts: Mapping[str, str], *, code: bool = True
+    draft: Draft,
+    module: Module,
+    texts: Mapping[str, str],
+    tables: Mapping[str, str],
+    *,
+    code: bool = True,
 ) -> bytes:
     """The page as its author wrote it: notes, and code in fences.
 
     Links to sources become links to their texts; `texts` maps paths of sources to addresses.
+    `tables` maps names to Markdown, which stands below the caption of its table.
     """
 
     def moved(link: re.Match[str]) -> str:
@@ -61,12 +68,16 @@ def page_text(
                 return f"]({relative(draft.url, texts[path])}"
         return link[0]
 
+    def filled(link: re.Match[str]) -> str:
+        return f"{link[1]}\n\n{tables[link[2]]}" if tables.get(link[2]) else link[0]
+
     source = module.source.lines
     language = "cpp" if is_cpp(module.source.display) else "python"
     blocks = [] if module.source.text.lstrip().startswith("# ") else [f"# {draft.title}"]
     blocks += [draft.front_matter["summary"]] if "summary" in draft.front_matter else []
     for section in module.sections:
-        blocks += [_LINK.sub(moved, note.text.strip()) for note in section.notes]
+        notes = (_LINK.sub(moved, note.text.strip()) for note in section.notes)
+        blocks += [_TABLE.sub(filled, note) for note in notes]
         if section.code and code:
             lines = source[section.code.first - 1 : section.code.last]
             blocks.append("\n".join([f"```{language}", *lines, "```"]))

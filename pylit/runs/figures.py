@@ -65,6 +65,8 @@ class FigureHtml:
     picture: str = ""
     below: str = ""
     alt: str = ""
+    #: A table as Markdown.
+    text: str = ""
     kind: FigureKind = "figure"
 
 
@@ -158,7 +160,7 @@ def run(function: Callable[[], object], task: dict[str, Any], within: Within) ->
         shown = {"kind": "figure", "picture": figure.picture(), "alt": figure.alt.strip()}
     elif isinstance(figure, Table):
         # The cells of a table are read out as they are.
-        shown = {"kind": "table", "picture": figure.cells()}
+        shown = {"kind": "table", "picture": figure.cells(), "text": figure.markdown()}
     else:
         kind = type(figure).__name__
         raise TypeError(f"`{task['function']}` returns a {kind}, expected a Figure or a Table")

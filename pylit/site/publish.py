@@ -280,11 +280,12 @@ def _texts(made: Publication) -> Files:
     own, view = made.own, made.own.view
     texts = {draft.url: url for draft in own.drafts if (url := text_url(draft))}
     sources = {draft.display: texts[draft.url] for draft in own.drafts if draft.url in texts}
+    tables = {name: drawn.text for name, drawn in made.results.figures.items()}
     for edition in made.editions:
         found = {draft.display: url for draft in edition.drafts if (url := text_url(draft))}
         for parsed, draft in edition.pages:
             if url := text_url(draft):
-                yield file_path(url), page_text(draft, parsed.module, {**sources, **found})
+                yield file_path(url), page_text(draft, parsed.module, {**sources, **found}, tables)
     if texts:
         groups = (*view.paths, *view.catalogue, *view.other_pages)
         yield "llms.txt", llms(made.site.config, groups, texts)
@@ -292,7 +293,7 @@ def _texts(made: Publication) -> Files:
         ranks = {link.url: n for n, link in enumerate(p for g in groups for p in g.pages)}
         pairs = [(parsed.module, draft) for parsed, draft in own.pages if draft.url in texts]
         pairs.sort(key=lambda pair: ranks.get(pair[1].url, len(ranks)))
-        yield FULL, b"\n".join(page_text(d, m, sources, code=False) for m, d in pairs)
+        yield FULL, b"\n".join(page_text(d, m, sources, tables, code=False) for m, d in pairs)
 
 
 def _indexes(made: Publication) -> Files:

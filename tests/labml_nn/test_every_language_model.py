@@ -236,6 +236,15 @@ def test_uniform_initialisation(which):
 
 
 @every
+def test_biases_beside_a_matrix_are_drawn_from_the_range_if_asked_for(which):
+    model = build(which, init_lower=0.125, init_upper=0.125, init_biases=True)
+    for module in model.modules():
+        own = dict(module.named_parameters(recurse=False))
+        if "weight" in own and own["weight"].dim() > 1:
+            assert all((parameter == 0.125).all() for parameter in own.values())
+
+
+@every
 def test_tokens_are_checked_when_they_enter_the_loss(which, unhooked):
     model = build(which, unhooked("labml_nn.registry"))
     with pytest.raises(ValueError, match=f"holds {V}; expected numbers from 0"):

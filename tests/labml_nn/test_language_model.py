@@ -54,7 +54,8 @@ def some(*shape):
     ("fields", "error", "message"),
     [
         ({"padding_token": 7}, ValueError, r"`padding_token` \(7\) .* raise `n_vocab`"),
-        ({"init_lower": 1, "init_upper": 1}, ValueError, r"\(1\) must be less than .* \(1\)"),
+        ({"init_lower": 2, "init_upper": 1}, ValueError, r"\(2\) must be at most .* \(1\)"),
+        ({"init_biases": True}, ValueError, r"`init_biases` \(True\) needs a range"),
         ({"init_lower": -math.inf, "init_upper": 1.0}, ValueError, "both finite"),
         ({"bias": "no"}, TypeError, r"`bias` \('no'\) must be True or False, not a str"),
         ({"text": 3}, TypeError, r"`text` \(3\) must be a string, not a int"),

@@ -58,6 +58,24 @@ def test_a_page_shows_what_the_function_drew(tmp_path: Path):
     assert "\ue002" not in text
 
 
+def test_the_text_of_a_page_has_the_numbers_of_its_tables(tmp_path: Path):
+    sums = """\
+from pylit.figures.draw import Table
+
+
+def all_sums():
+    return Table(["a|b", "sum"], [["one", "3"], ["two", "5"]], notes=["In units."])
+"""
+    note = "# Sums\n\n![All [sums](study.md).](table:sums.all_sums)\n\nAfter.\n"
+    files = {"docs_src/figures/sums.py": sums, "docs_src/pages/sums.md": note}
+    succeed(make_site(tmp_path, files | {"docs_src/pages/study.md": "# Study\n"}))
+    table = "| a\\|b | sum |\n| :-- | --: |\n| one | 3 |\n| two | 5 |\n\nIn units.\n\nAfter."
+    for name in ("sums.html.md", "llms-full.txt"):
+        text = (tmp_path / "site" / name).read_text(encoding="utf-8")
+        assert f"sums](study.html.md).\n\n{table}" in text
+        assert "table:sums" not in text
+
+
 #: Figures that read what no import names: a module, a file, a folder, and a file yet to be made.
 READERS = """\
 import json

@@ -85,8 +85,8 @@ class FeedbackConfig(LanguageModelConfig):
       (`FeedbackTransformerKV`), or give each layer its own (`FeedbackTransformer`)
     * `norm_memory`: normalise memory vectors
     * `tied`: use the embeddings for the logits, too, instead of another matrix
-    * `n_vocab`, `padding_token`, `label_smoothing`, `init_lower` and `init_upper` are
-      those of all models
+
+    The other fields are those of `LanguageModelConfig`.
     """
 
     d_model: int = 128

@@ -114,3 +114,12 @@ def test_the_worked_example_of_the_page():
     loss = LabelSmoothingLoss(4, None, 0.1)
     best = torch.tensor([math.log(q[0] / q[1]), 0, 0, 0]).log_softmax(0)
     assert loss(best, torch.tensor(0)).item() == pytest.approx(0, abs=1e-6)
+
+
+def test_all_of_the_target_may_be_spread():
+    loss = LabelSmoothingLoss(4, None, 1.0)
+    x, target = log_probabilities(3, 4), torch.tensor([2, 0, 3])
+    expected = torch.full((3, 4), 1 / 3).scatter(1, target[:, None], 0)
+    torch.testing.assert_close(loss.target_distribution(target), expected)
+    kl = torch.nn.functional.kl_div(x, expected, reduction="sum")
+    torch.testing.assert_close(loss(x, target), kl)
