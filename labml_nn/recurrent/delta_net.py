@@ -84,14 +84,19 @@ nothing about anybody's apples. So the network computes a number
 $\beta$ for each token, from 0 to 1, and writes $\beta$ times the error. With 1 the
 answer is replaced, with 0 nothing is written, and with 0.5 it moves half of the way. In
 the right figure, a memory with $\beta = 0.3$ keeps older pairs for longer. But
-in the left one it ends at 0.69, and the delta rule at 0.85.
+in the left one it ends at 0.69, and the delta rule at 0.85. (This depends on the
+values, too. Values of 64 features are easier to tell apart. With them the sum finds
+about three quarters on the right, and on the left the memory with $\beta = 0.3$ ends
+ahead of the delta rule.)
 
 If you have trained a network, you have seen this before. The memory is a small network
 with one layer, $v \approx k S$. Nobody has given it a loss. But suppose that it is half
 of the squared error. Then its gradient is minus the outer product of key and error
 ([exercise 1](#exercises) lets autograd compute it). So each token is *one step of
 gradient descent*, and $\beta$ is its learning rate. While the large network reads, it
-trains a small one.
+trains a small one. Plain linear attention does so too, with another loss: its write
+$k^\top v$ is a gradient step on $-k S \cdot v$, which only asks that the answer
+$k S$ points towards $v$, and so grows without end.
 
 **In one formula.** With the key $k_t$, the value $v_t$ and the query $q_t$ of a token
 as rows, the error is written, and then the query reads:
@@ -100,6 +105,15 @@ as rows, the error is written, and then the query reads:
 S_t &= S_{t-1} + \beta_t \, k_t^\top (v_t - k_t S_{t-1}) \\
 y_t &= q_t S_t
 \end{align}
+
+Written out, the first line has two parts, a **transition** of the old memory and a
+**write**:
+
+$$S_t = (I - \beta_t \, k_t^\top k_t) \, S_{t-1} + \beta_t \, k_t^\top v_t$$
+
+With keys of length 1, the transition multiplies what stands under $k_t$ by
+$1 - \beta_t$. That is one eigenvalue of the matrix in brackets. All others are 1, so
+what stands under keys at right angles stays as it is.
 
 A layer has a few such memories side by side, its **heads**, each with keys, values and
 $\beta$ of its own.

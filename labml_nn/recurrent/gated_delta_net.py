@@ -41,7 +41,8 @@ y_t &= q_t S_t
 \end{align}
 
 With $\alpha_t = 1$ this is DeltaNet. So there are now two ways to lose something.
-$\beta$ replaces what stands under *one* key, and $\alpha$ fades *all* of it. This is
+$\beta$ replaces what stands under *one* key, and $\alpha$ fades *all* of it. The
+transition of the memory is $\alpha_t (I - \beta_t k_t^\top k_t)$. This is
 **Gated DeltaNet** ([@yang2024gated]). The fading comes from [Mamba-2](mamba2.py).
 
 So $\alpha$ is a **gate**, a factor that decides how much passes. There is a second one,

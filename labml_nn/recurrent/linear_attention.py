@@ -100,6 +100,12 @@ token $t$ it writes a pair, and then it reads:
 $$S_t = S_{t-1} + k_t^\top v_t, \qquad y_t = q_t \, S_t$$
 
 This is a recurrent network whose state is a matrix ([@katharopoulos2020transformers]).
+A layer has several heads, and each has such a matrix of its own.
+
+Why not compute all $S_t$ at once, as a running sum of the outer products? PyTorch has
+`cumsum`. But this would store $T$ matrices for a text of $T$ tokens, and the gain was
+that one is enough. The table is for short texts, [chunks](#linear_attention_chunks) are
+for training, and the loop is for generation, one token after the other.
 
 ![The loop. The outer product of a key and a value is added to the memory, and the
 product with a query reads from it.](figure:linear_attention.diagram)
@@ -119,9 +125,10 @@ torch.testing.assert_close(q @ memory, (q @ k.T) @ v)
 
 **Why "fast weights"?** $y = q \, S$ is also what a linear layer computes, whose weights
 are $S$. The weights of a layer change slowly, in training. But these change while the
-network reads, with every token. The idea of a network that writes the weights of
-another one is more than thirty years old ([@schmidhuber1992learning]), and linear
-attention is one ([@schlag2021linear]).
+network reads, with every token. So the projections that make $q$, $k$ and $v$ are the
+**slow weights**, and $S$, which the sequence writes, are the **fast weights**. The idea
+of a network that writes the weights of another one is more than thirty years old
+([@schmidhuber1992learning]), and linear attention is one ([@schlag2021linear]).
 
 ## The average
 

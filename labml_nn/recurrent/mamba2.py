@@ -134,6 +134,9 @@ after it finds hardly anything of what was written before.
 ![What is left of each word that was written, at each word that
 reads.](figure:mamba2.decays)
 
+**Without decay**, with $A = 0$, all that is left is 1. Then $L$ is the causal mask of
+ones, with zeros above the diagonal, and this is linear attention.
+
 The table of products $Q K^\top$ is known from [attention](../transformers/mha.py). So
 the same model is a recurrent network, *and* attention whose softmax is replaced by a
 mask $L$ of decays. The paper calls this **state-space duality**
@@ -141,6 +144,13 @@ mask $L$ of decays. The paper calls this **state-space duality**
 but its work grows only with the length. The table waits for nothing, but a text of $T$
 tokens has $T^2$ products. We can have both: cut the text into **chunks** of 32 tokens,
 compute a table inside each of them, and hand the matrix $h$ from one chunk to the next.
+So chunks are for training, and the loop is for generation.
+
+**Three rules for the decays.** We add their logarithms, $\Delta_t A$, and take exp of
+differences, because products of many small numbers become 0. We do so in float32, even
+if the model has 16 bits, because small errors add up over a sum of many steps. And we
+mask *before* exp: above the diagonal the differences are positive, exp may be infinite
+there, and an infinite number times the zero of a mask is NaN.
 
 ## The layer
 

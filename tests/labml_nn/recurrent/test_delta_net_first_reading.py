@@ -2,11 +2,13 @@
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
+from torch.nn.functional import normalize
 
 from docs_src.figures import delta_net as figures
 from docs_src.figures import memory as tasks
@@ -128,6 +130,28 @@ def test_what_the_figure_says():
     assert corrected[0] > 0.99 and corrected[-1] < 0.05
     old = figures.AGES.index(24)
     assert kept[old] > 3 * corrected[old]
+
+
+def test_values_of_more_features_are_easier_to_tell_apart():
+    """64 random keys of 16 features, and 8 keys that are written 8 times; values have 64."""
+    generator, shares = torch.Generator().manual_seed(5), []
+    directions = partial(torch.randn, generator=generator)
+    keys = normalize(directions(64, 40, 1, 16), dim=-1)
+    values = normalize(directions(64, 40, 1, 64), dim=-1)
+    empty, one = torch.zeros(40, 1, 16, 64), torch.ones(64, 40, 1)
+
+    def share(k, memory, first):
+        found = torch.einsum("tbhd,bhdv->btv", k, memory)
+        nearest = torch.cdist(found, values[:, :, 0].transpose(0, 1)).argmin(-1)
+        return (nearest == torch.arange(first, 64)).float().mean().item()
+
+    summed = torch.einsum("tbhd,tbhv->bhdv", keys, values)
+    assert share(keys, summed, 0) == pytest.approx(0.75, abs=0.03)
+    again = keys[:8].repeat(8, 1, 1, 1)
+    for beta in (0.3, 1.0):
+        _, memory = delta_rule_loop(again, again, values, beta * one, empty)
+        shares.append(share(again[-8:], memory, 56))
+    assert shares[0] > shares[1] + 0.01
 
 
 def parameters(module: nn.Module) -> int:
