@@ -85,7 +85,7 @@ from labml_nn.registry import models
 from labml_nn.sampling import Chain, Greedy, Nucleus, Temperature, TopK, generate
 from labml_nn.saving import user_path
 
-__all__ = ["main"]
+__all__ = ["add_model_flags", "main"]
 
 PROGRAM = "python -m labml_nn"  # also installed as labml-nn
 FAILED, REFUSED, INTERRUPTED = 1, 2, 130
@@ -114,40 +114,6 @@ class Parser(argparse.ArgumentParser):
         )
         self._negative_number_matcher = re.compile(r"-[\d.]|-inf")
 
-    def add_fields(
-        self,
-        title: str,
-        config: type,
-        leave_out: Collection[str] = (),
-        **defaults: Any,
-    ) -> None:
-        """
-        ### A flag for each field
-
-        Of the dataclass `config` but for those in `leave_out`. The help shows
-        `defaults` in place of those of the class.
-        """
-        defaults = {one.name: one.default for one in fields(config)} | defaults
-        group, about = self.add_argument_group(title), meanings(config)
-        for name, kind in get_type_hints(config).items():
-            if name in leave_out or name not in defaults:
-                continue
-            flag, default = "--" + name.replace("_", "-"), defaults[name]
-            more: dict[str, Any] = {"action": argparse.BooleanOptionalAction}
-            if kind is bool:
-                default = flag if default else flag.replace("--", "--no-", 1)
-            else:
-                kinds = get_args(kind) or (kind,)
-                word = "N" if int in kinds else "X" if float in kinds else "TEXT"
-                word = "WORD" if isinstance(kinds[0], str) else word
-                more = {"metavar": word, "type": partial(value_of, kinds=kinds)}
-            if default is MISSING:
-                group.add_argument(name, metavar=name.upper(), help=about[name])
-            else:
-                shown = "none" if default is None else default
-                help_ = f"{about[name]} (default: {shown})".replace("%", "%%")
-                group.add_argument(flag, help=help_, **more)
-
     def read(self, words: Sequence[str]) -> dict[str, Any]:
         flags = [re.sub("^--[^=]+", lambda m: m[0].replace("_", "-"), w) for w in words]
         values, rest = self.parse_known_args(flags)
@@ -164,6 +130,70 @@ class Parser(argparse.ArgumentParser):
         message = message.removeprefix("argument ")
         message = message.replace("expected one argument", "a value must follow")
         raise ValueError(f"{message}\n`{self.prog} --help` explains all flags")
+
+
+def add_fields(
+    parser: argparse.ArgumentParser,
+    title: str,
+    config: type,
+    leave_out: Collection[str] = (),
+    **defaults: Any,
+) -> None:
+    """
+    ### A flag for each field
+
+    Of the dataclass `config` but for those in `leave_out`. The help shows `defaults` in
+    place of those of the class. Only what was typed is in the result.
+    """
+    defaults = {one.name: one.default for one in fields(config)} | defaults
+    group, about = parser.add_argument_group(title), meanings(config)
+    for name, kind in get_type_hints(config).items():
+        if name in leave_out or name not in defaults:
+            continue
+        flag, default = "--" + name.replace("_", "-"), defaults[name]
+        more: dict[str, Any] = {"action": argparse.BooleanOptionalAction}
+        if kind is bool:
+            default = flag if default else flag.replace("--", "--no-", 1)
+        else:
+            kinds = get_args(kind) or (kind,)
+            word = "N" if int in kinds else "X" if float in kinds else "TEXT"
+            word = "WORD" if isinstance(kinds[0], str) else word
+            more = {"metavar": word, "type": partial(value_of, kinds=kinds)}
+        if default is MISSING:
+            group.add_argument(name, metavar=name.upper(), help=about[name])
+        else:
+            shown = "none" if default is None else default
+            help_ = f"{about[name]} (default: {shown})".replace("%", "%%")
+            more["default"] = argparse.SUPPRESS
+            group.add_argument(flag, help=help_, **more)
+
+
+def add_model_flags(
+    parser: argparse.ArgumentParser, model: str, leave_out: Collection[str] = ()
+) -> None:
+    """
+    ### A model's flags in a program of your own
+
+    Adds to `parser` a flag for each hyperparameter of `model`, a name of
+    `labml_nn.models()`, but for `n_vocab` and the fields in `leave_out`. The parsed
+    result has only those that were typed:
+
+    ```python
+    import argparse
+    import labml_nn
+    from labml_nn.experiments.command_line import add_model_flags
+
+    parser = argparse.ArgumentParser()
+    add_model_flags(parser, "lstm")
+    typed = vars(parser.parse_args(["--d-model", "24", "--dropout-prob", "0.2"]))
+    model = labml_nn.create("lstm", n_vocab=65, **typed)
+    ```
+
+    Raises `ValueError` if there is no such model, and argparse's error if `parser` has
+    one of the flags already; name its field in `leave_out`.
+    """
+    config = models()[model].load_class().Config
+    add_fields(parser, "the model", config, {"n_vocab", *leave_out})
 
 
 def value_of(text: str, kinds: Sequence[Any]) -> Any:
@@ -237,7 +267,7 @@ class Command:
         words_ = [one.name.upper() for one in fields(cls) if one.default is MISSING]
         command = " ".join([cls.__name__.lower(), *words_])
         parser = Parser(command, f"{cls.about()}.")
-        parser.add_fields("flags", cls)
+        add_fields(parser, "flags", cls)
         return cls(**parser.read(words))
 
     def __call__(self) -> int:
@@ -402,14 +432,14 @@ class Train(Command):
         parser = Parser(f"train {name}", about, epilog="\n".join(["presets:", *lines]))
         parser.add_argument("experiment", choices=[name], help=argparse.SUPPRESS)
         parts = {"experiment", "model", "training"}
-        parser.add_fields("the run", cls, parts, preset=preset)
+        add_fields(parser, "the run", cls, parts, preset=preset)
         config = models()[experiment.model].load_class().Config
         shown = {"max_len": "seq_len", **chosen.model}
         # What the text determines is no flag.
         tokens = {"n_vocab", *ReplyTask.special}
-        parser.add_fields("the model", config, tokens, **shown)
-        parser.add_fields(
-            "the training", TrainingConfig, **{**chosen.training, **suits}
+        add_fields(parser, "the model", config, tokens, **shown)
+        add_fields(
+            parser, "the training", TrainingConfig, **{**chosen.training, **suits}
         )
         values = {"preset": preset, **parser.read(words), "experiment": experiment}
         for part, kind in (("model", config), ("training", TrainingConfig)):

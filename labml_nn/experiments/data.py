@@ -639,6 +639,8 @@ class ReplyTask(Task):
         #### Training pairs
 
         In an epoch of $\lfloor P / B \rfloor$ batches no pair of the $P$ comes twice.
+        The rest is left out, as with `drop_last` of PyTorch's `DataLoader`, so that all
+        batches have the same size.
         """
         in_epoch = max(1, len(self.pairs) // self.batch_size)
         epoch, place = divmod(step, in_epoch)
@@ -684,6 +686,10 @@ class ReplyTask(Task):
     def _examples(
         self, pairs: Sequence[Pair], chosen: Int[Tensor, " B"], longest: int
     ) -> Examples:
+        # Padding stands at the end. A decoder never sees it, because it is later than
+        # all real tokens. Other libraries can pad first (`pad_first`), for models that
+        # predict from the last position only, and flip a text (`backwards`), for models
+        # that write from right to left: `tokens.flip(0)`, before padding is added.
         encode, padding = self.vocabulary.encode, len(self.vocabulary)
         both = [pairs[i] for i in chosen.tolist()]
         said = [encode(truncate_source(one, longest)) for one, _ in both]

@@ -179,3 +179,6 @@ class LayerNorm(nn.Module):
 #   activation function, and treats recurrent networks above all (eq. 4). Transformers
 #   normalise the vectors of the residual stream.
 # * **$\epsilon$** is not in the paper's equations.
+# * **Dense connections** would append the output of a sub-layer to its input, where a
+#   residual connection adds it. Then each sub-layer is wider than the one before, so
+#   Transformers add.

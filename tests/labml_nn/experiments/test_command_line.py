@@ -1,5 +1,6 @@
 """What users type: flags from dataclasses, runs, and everything that is refused in a sentence."""
 
+import argparse
 import errno
 import math
 import os
@@ -18,7 +19,16 @@ from small_commands import SMALL, SPEECHES
 import labml_nn
 from labml_nn.experiments import command_line
 from labml_nn.experiments.checkpoint import RunError, load_run
-from labml_nn.experiments.command_line import COMMANDS, Parser, Train, explained, main, meanings
+from labml_nn.experiments.command_line import (
+    COMMANDS,
+    Parser,
+    Train,
+    add_fields,
+    add_model_flags,
+    explained,
+    main,
+    meanings,
+)
 from labml_nn.experiments.distributed import World
 from labml_nn.experiments.presets import TrainingConfig, experiments
 from labml_nn.registry import models
@@ -53,7 +63,7 @@ class Config:
 
 def parser_of(config, **defaults):
     parser = Parser("prog", "about")
-    parser.add_fields("flags", config, **defaults)
+    add_fields(parser, "flags", config, **defaults)
     return parser
 
 
@@ -455,3 +465,33 @@ def test_a_terminal_that_knows_only_ascii(tmp_path, text_file):
         said = (done.stdout + done.stderr).decode("ascii")
         assert "Traceback" not in said and "fault of the library" not in said
         assert done.returncode == (2 if "√" in typed else 0)
+
+
+def test_flags_of_a_model_in_a_parser_of_ones_own(capsys):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--heads", type=int, default=7)
+    parser.add_argument("--speed", type=float, default=0.5)
+    add_model_flags(parser, "encoder_decoder", {"heads"})
+    words = ["--d-model", "21", "--no-bias", "--d-k", "none", "--label-smoothing", "0.1"]
+    typed = vars(parser.parse_args(words))
+    assert typed.pop("speed") == 0.5
+    expected = {"d_model": 21, "bias": False, "d_k": None, "label_smoothing": 0.1, "heads": 7}
+    assert typed == expected
+    assert labml_nn.create("encoder_decoder", n_vocab=9, **typed).config.d_model == 21
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--d-model", "wide"])
+    assert "argument --d-model: 'wide' is not a whole number" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--n-vocab", "3"])
+    with pytest.raises(ValueError, match="did you mean 'elman'"):
+        add_model_flags(parser, "elmann")
+
+
+@pytest.mark.parametrize("name", models())
+def test_help_of_common_fields_explains(name):
+    """An explanation of its own for each flag, in words that a terminal shows."""
+    about = meanings(models()[name].load_class().Config)
+    names = [one for one in about if "dropout" in one or one.startswith("init_")]
+    shown = [about[one] for one in (*names, "label_smoothing")]
+    assert len(set(shown)) == len(shown) > 4
+    assert not [text for text in shown if "those of all" in text or "varepsilon" in text]
