@@ -13,8 +13,8 @@ serve: install
 test: install check
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
-# What takes too long for the tests, at most ten minutes on two cores: 3,000 files that nobody here
-# wrote, 200 edits, 50 killed builds, builds side by side, 50 odd files, five packages of PyPI;
+# What takes too long for the tests, more than ten minutes on two cores: 3,000 files that nobody here
+# wrote, 200 edits, 50 killed builds, builds side by side, 50 odd files, 45 packages of PyPI;
 # `PARTS="edits kills"` runs these.
 soak: install
 	$(BIN)/python tests/soak.py $(PARTS)

@@ -1,12 +1,13 @@
 """What takes too long for the tests: thousands of files, hundreds of edits, builds that are killed.
 
-``make soak`` runs it, at most ten minutes on two cores: 3,000 files of the standard library and of
+``make soak`` runs it, more than ten minutes on two cores: 3,000 files of the standard library and of
 installed packages, read again off their pages by a parser that shares nothing with the generator;
 200 random edits, after each of which the site is that of a clean build, byte for byte; 50 builds
 killed at random moments; builds side by side; 50 files that nobody should write; five packages as
-their authors publish them, whose docstrings must read as what they mean. Of the library,
-500 random changes of random modules, with kernels and without; and 100 with the compiled kernels
-under AddressSanitizer, which ends a process that reads or writes beyond the end of a tensor.
+their authors publish them, whose docstrings must read as what they mean; forty more, of which each
+page must be made. Of the library, 500 random changes of random modules, with kernels and without;
+and 100 with the compiled kernels under AddressSanitizer, which ends a process that reads or writes
+beyond the end of a tensor.
 """
 
 import argparse
@@ -432,7 +433,14 @@ def wheel(package: str) -> Path | None:
     if not any(cached.glob(f"{name}-*.whl")):
         # It is read, not run: one file will do for all systems.
         options = ["--no-deps", "--only-binary", ":all:", "--python-version", "3.11", "--retries"]
-        options += ["0", "--platform", "manylinux_2_28_x86_64", "--dest", str(cached), package]
+        options += [
+            "0",
+            "--platform",
+            "manylinux_2_28_x86_64",
+            "--platform",
+            "manylinux2014_x86_64",
+        ]
+        options += ["--dest", str(cached), package]
         command = [sys.executable, "-m", "pip", "download", *options]
         done = subprocess.run(command, capture_output=True, text=True)
         if "(from versions: none)" in done.stderr:
@@ -470,6 +478,44 @@ def packages(folder: Path, _: random.Random, __: int) -> str:
     return (
         f"{len(PACKAGES)} packages from PyPI, {pages} pages: nothing ran, no field or role is raw"
     )
+
+
+#: Forty packages of different styles.
+STYLES = """
+    aiohttp==3.14.5 attrs==26.1.0 beartype==0.23.1 black==26.10.1 boto3==1.44.8 cattrs==26.2.1
+    click==8.5.1 cryptography==50.0.2 dask==2026.8.0 django==5.2.19 docstring-parser==0.18.0
+    docutils==0.23 einops==0.8.2 equinox==0.13.8 fastapi==0.165.0 flask==3.1.3 httpx==0.28.1
+    hypothesis==6.170.17 idna==3.20 jaxtyping==0.3.11 jinja2==3.1.6 markdown-it-py==4.3.0
+    more-itertools==11.2.1 mypy==2.4.1 packaging==26.4 pillow==13.0.0 pluggy==1.7.0
+    pydantic==2.14.4 pytest==9.2.0 requests==2.34.2 returns==0.30.0 sphinx==9.0.4
+    starlette==1.10.0 tomlkit==0.15.2 tornado==6.6.1 tqdm==4.70.1 typer==0.29.2 urllib3==2.8.0
+    wcwidth==0.9.4 xarray==2026.9.0
+"""
+
+
+def styles(folder: Path, _: random.Random, count: int) -> str:
+    """Packages of many styles are built, each page of them; and `importlib` of Python itself."""
+    library = folder / "importlib==3"
+    shutil.copytree(Path(sysconfig.get_path("stdlib"), "importlib"), library / "importlib")
+    pages = 0
+    for package in [library.name, *STYLES.split()[:count]]:
+        root = folder / package
+        if root != library:
+            if (path := wheel(package)) is None:
+                return f"SKIPPED: {package} is not in .cache/soak, and PyPI cannot be reached"
+            with ZipFile(path) as packed:
+                packed.extractall(root)
+        made = (".dist-info", ".data", ".libs")
+        tops = [top.name for top in sorted(root.iterdir()) if top.suffix not in made]
+        tops = [top for top in tops if any((root / top).rglob("*.py"))]
+        command = [sys.executable, "-m", "pylit", "build", *tops, "--out", "site", "--verbose"]
+        command += ["--cache", str(folder / "cache")]
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=600)
+        assert done.returncode == 0, f"{package}: {done.stderr[-4000:]}"
+        assert "Traceback" not in done.stderr and "[page-failed]" not in done.stderr, done.stderr
+        pages += len([*(root / "site").rglob("*.html")])
+        shutil.rmtree(root)
+    return f"{count} packages of many styles, {pages} pages: each page is made"
 
 
 def changes(folder: Path, random_: random.Random, count: int, **variables: str) -> str:
@@ -514,6 +560,7 @@ PARTS: dict[str, tuple[Callable[[Path, random.Random, int], str], int]] = {
     "together": (side_by_side, 5),
     "files": (many_files, 3000),
     "packages": (packages, 0),
+    "styles": (styles, len(STYLES.split())),
     "changes": (changes, 500),
     "sanitizer": (sanitizer, 100),
 }
