@@ -1,6 +1,6 @@
 """What takes too long for the tests: thousands of files, hundreds of edits, builds that are killed.
 
-``make soak`` runs it, more than ten minutes on two cores: 3,000 files of the standard library and of
+``make soak`` runs it, more than ten minutes on two cores: 3,000 files of Python and of
 installed packages, read again off their pages by a parser that shares nothing with the generator;
 200 random edits, after each of which the site is that of a clean build, byte for byte; 50 builds
 killed at random moments; builds side by side; 50 files that nobody should write; five packages as
