@@ -213,7 +213,7 @@ def one_step():
 
 def one_hot():
     """A one-hot vector picks a column of W."""
-    side, x, y, parts = 34.0, 70.0, 44.0, []
+    side, x, y, parts = 28.0, 50.0, 44.0, []
     for j, one in enumerate(LETTERS):
         parts.append(word(x + (j + 0.5) * side, y - 8, one))
     parts.append(letter(x + 2 * side, 14, ("W", WEIGHT), at="middle"))
@@ -230,7 +230,7 @@ def one_hot():
     for j, one in enumerate(LETTERS):
         parts.append(word(x - 6, y - side / 2 + 10 + j * 27, one, "end", "small"))
     return Figure(
-        [Panel(336, 136, tuple(parts), growth=1.1)],
+        [Panel(WIDTH, 136, tuple(parts))],
         "The matrix W has a row for each of two units and a column for each of the letters h, e, "
         f"l, o: {listed(W[0])} and {listed(W[1])}. Times the one-hot vector of l, (0, 0, 1, 0), it "
         f"gives its third column, {listed(W[:, 2])}.",
@@ -425,7 +425,7 @@ def losses():
 
 def model():
     """From a token to its loss: boxes lead to the code."""
-    x, high, gap, top, parts = 102.0, 28.0, 20.0, 2.0, []
+    x, high, gap, top, parts = 84.0, 28.0, 20.0, 2.0, []
     chain = (
         ("token", GREY, "", ("w", None), "which letter"),
         ("one-hot or embedding", WEIGHT, "#ElmanLanguageModel.forward", ("x", None), "C numbers"),
@@ -436,15 +436,15 @@ def model():
     )
     for level, (words, tone, to, symbol, about) in enumerate(chain):
         y = top + (len(chain) - 1 - level) * (high + gap)
-        parts.append(box(x, y, 164, high, words, tone, to))
-        parts += [letter(194, y + 19, symbol), text(212, y + 18, about)]
+        parts.append(box(x, y, 140, high, words, tone, to))
+        parts += [letter(160, y + 19, symbol), text(176, y + 18, about)]
         if level:
             parts.append(arrow(x, y + high + gap, x, y + high + 2, f"l t{GREY}"))
     y = top + 3 * (high + gap)
-    d = f"M40 {y}v-11H4v{high / 2 + 11}h14m-4-4l4 4l-4 4"
+    d = f"M40 {y}v-11H3v{high / 2 + 11}h9m-4-4l4 4l-4 4"
     parts.append(element("path", f"l t{STATE} thick", d=d))
     return Figure(
-        [Panel(330, y + 3 * (high + gap), tuple(parts))],
+        [Panel(WIDTH, y + 3 * (high + gap), tuple(parts))],
         "A chain of boxes from bottom to top: token, one-hot vector or embedding, the cell, whose "
         "state also goes back into the cell, output, softmax, loss.",
     )
@@ -698,13 +698,13 @@ PRESSES = ("0100101001", "1100101001")
 
 def lamp():
     """A lamp and its switch: two sequences with the same last four steps."""
-    parts, step = [], 30.0
+    parts, step, left = [], 20.0, 58.0
     for row, presses in enumerate(PRESSES):
         on, y = False, 24.0 + row * 96
         parts.append(text(0, y + 17, "switch"))
         parts.append(text(0, y + 49, "lamp"))
         for t, press in enumerate(presses):
-            x = 62 + t * step
+            x = left + t * step
             if press == "1":
                 on = not on
                 parts.append(arrow(x, y, x, y + 22, f"l t{GREY} thick"))
@@ -716,21 +716,21 @@ def lamp():
                     "k t1",
                     cx=x,
                     cy=y + 45,
-                    r=9,
+                    r=8,
                     fill_opacity=".75" if on else ".04",
                 )
             )
-        x = 62 + (len(presses) - 4) * step - 14
+        x = left + (len(presses) - 4) * step - 9
         parts.append(
             element("rect", f"l t{ERROR} d", x=x, y=y - 6, width=4 * step - 2, height=34, rx=3)
         )
         parts.append(
-            text(62 + len(presses) * step - 6, y + 49, "on" if on else "off", classes="sum")
+            text(left + len(presses) * step - 4, y + 49, "on" if on else "off", classes="sum")
         )
         if not row:
             parts.append(text(x + 2 * step, y - 11, "window", "middle", f"t{ERROR}"))
     return Figure(
-        [Panel(400, 190, tuple(parts), growth=1.4)],
+        [Panel(WIDTH, 190, tuple(parts))],
         "Two rows of ten steps, in some of which the switch of a lamp is pressed; each press turns "
         "the lamp. The last four steps of both are the same, but at the end the lamp is "
         f"{' in one row and '.join('on' if row.count('1') % 2 else 'off' for row in PRESSES)} in "
@@ -754,7 +754,7 @@ def lamp_by_step():
     )
     for step in (1, 4, task.STEPS, 100, 1000):
         x, y = plot.at(math.log10(step), 0.4)
-        plot.add(text(min(x, WIDTH - 12), y + 14, f"{step:,}", "middle"))
+        plot.add(text(min(x, WIDTH - 18), y + 14, f"{step:,}", "middle"))
     x, y = plot.at(math.log10(task.STEPS), 0.4)
     plot.add(line(x, plot.top, x, y, f"l t{GREY} thin d"))
     plot.note(math.log10(task.STEPS) + 0.04, 0.83, "longer than any")

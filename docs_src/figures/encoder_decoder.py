@@ -321,16 +321,16 @@ def whole():
         logits = model.generator(model.decode(memory, None, target, mask))
     written = [WORDS[i] for i in logits[:, 0].argmax(-1).tolist()]
     weights = model.decoder.layers[0].src_attn.attn[:, :, 0, 0]
-    xs, ts, floor = (60.0, 140.0, 220.0), (380.0, 460.0, 540.0), 214.0
+    xs, ts, floor = (52.0, 146.0, 240.0), (366.0, 460.0, 554.0), 214.0
     parts = [
-        element("rect", f"l t{GREY}", x=20, y=134, width=240, height=44, rx=6),
-        text(140, 160, "encoder", "middle", "large"),
-        element("rect", f"l t{GREY}", x=340, y=60, width=240, height=44, rx=6),
+        element("rect", f"l t{GREY}", x=16, y=134, width=260, height=44, rx=6),
+        text(146, 160, "encoder", "middle", "large"),
+        element("rect", f"l t{GREY}", x=330, y=60, width=260, height=44, rx=6),
         text(460, 86, "decoder", "middle", "large"),
-        text(140, 32, "memory", "middle", f"large t{MEMORY}"),
+        text(146, 32, "memory", "middle", f"large t{MEMORY}"),
     ]
     for x, name in zip(xs, SOURCE, strict=True):
-        parts += [word(x, floor + 20, name, size="mid"), arrow(x, floor - 6, x, 180, "l t4")]
+        parts += [word(x, floor + 22, name, size="large"), arrow(x, floor - 6, x, 180, "l t4")]
         parts.append(arrow(x, 132, x, 106, "l t4"))
     for j, x in enumerate(xs):
         column = memory[j, 0, :4, None]
@@ -339,11 +339,11 @@ def whole():
         for s, source_x in enumerate(xs):
             parts.append(ribbon(source_x + 13, 100, x, 130, weights[t, s].item(), A, 7))
     for x, name, said in zip(ts, TARGET, written, strict=True):
-        parts += [word(x, floor + 20, name, size="mid"), arrow(x, floor - 6, x, 106, "l t4")]
+        parts += [word(x, floor + 22, name, size="large"), arrow(x, floor - 6, x, 106, "l t4")]
         parts.append(element("circle", f"f t{A}", cx=x, cy=130, r=4))
-        parts += [arrow(x, 58, x, 40, "l t4"), word(x, 26, said, size="mid")]
+        parts += [arrow(x, 58, x, 40, "l t4"), word(x, 28, said, size="large")]
     return Figure(
-        [Panel(600, floor + 34, tuple(parts))],
+        [Panel(600, floor + 38, tuple(parts))],
         f"The words {' '.join(SOURCE)} go into the encoder, and three vectors come out, the "
         f"memory. The decoder reads {', '.join(TARGET)} and writes {', '.join(written)}; lines "
         f"lead to it from the memory, as thick as its weights: {_rows(weights, TARGET, 2)}.",
@@ -393,7 +393,7 @@ def masks():
 
 def teacher():
     """All positions of the answer in one pass, each with its label."""
-    w, h, left, top = 54.0, 34.0, 60.0, 44.0
+    w, h, left, top = 50.0, 34.0, 66.0, 44.0
     hidden = (~subsequent_mask(3)[:, :, 0]).tolist()
     parts = [text(left, 12, "input"), text(left + 3 * w + 54, 12, "label", "middle", f"t{LOSS}")]
     for j, name in enumerate(TARGET):

@@ -244,7 +244,7 @@ def shortcut():
     goal = x0 + count * w / 2
     for j in range(count):
         parts.append(ribbon(x0 + (j + 0.5) * w, 58, goal, 92, weight, A, 14))
-    parts.append(text(goal + 64, 88, f"weights {shown(weight)} each", classes=f"t{A}"))
+    parts.append(text(goal + 58, 88, f"weights {shown(weight)} each", classes=f"t{A}"))
     parts.append(cell(goal - 22, 92, 44, 26, V, 0.3))
     parts.append(text(goal, 109, shown(mean), classes="n"))
     parts.append(text(goal - 32, 109, "average", "end"))
@@ -320,7 +320,7 @@ LAYER_WEIGHTS = torch.tensor([1.0, 1, 18]).log()
 def mixture():
     """The layer weights become shares, and the shares mix the outputs to a memory vector."""
     shares = LAYER_WEIGHTS.softmax(0)
-    names, left, h, top = ("embedding", "layer 1", "layer 2"), 66.0, 30.0, 42.0
+    names, left, h, top = ("embedding", "layer 1", "layer 2"), 72.0, 30.0, 42.0
     first = [title("shares"), text(left + 30, 30, "weight", "end")]
     first += [text(left + 74, 30, "exp", "end"), text(left + 86, 30, "share", classes=f"t{A}")]
     for i, name in enumerate(names):

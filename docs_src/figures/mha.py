@@ -223,7 +223,7 @@ def roles():
             near = (name == "query") == (token == "tired") and token != "bone"
             parts.append(cell(46, y, w, h, tone, 0.3 if near else 0.08, "" if near else "far"))
             parts.append(text(46 + w / 2, y + 19, words, classes="n"))
-        panels.append(Panel(170, top + 3 * (h + 4), tuple(parts), growth=1.3))
+        panels.append(Panel(170, top + 3 * (h + 4), tuple(parts)))
     alt = []
     for i, token in enumerate(TOKENS):
         each = ", ".join(f"{name} “{words[i]}”" for name, _, _, words in ROLES)
@@ -320,8 +320,8 @@ def projections():
         at, below = left + 48, top + 4 * side + 14
         parts = [word(left + 12, top - 8, "tired")]
         parts.append(letter(at + columns * side / 2, top - 8, ("W", tone, symbol), at="middle"))
-        parts.append(text(at + columns * side / 2, 9, f"4 × {columns}", "middle"))
-        parts.append(text(left + 12, 9, "1 × 4", "middle"))
+        parts.append(text(at + columns * side / 2, 12, f"4 × {columns}", "middle"))
+        parts.append(text(left + 12, 12, "1 × 4", "middle"))
         for i, feature in enumerate(FEATURES):
             y = top + (i + 0.5) * side
             parts.append(text(left - 6, y + 4, feature, "end", "" if i in dark else "on"))
@@ -526,7 +526,7 @@ def scaling():
         base += 16
         parts += [text(mid + x * unit, base, shown(x), "middle") for x in (-8, 0, 8)]
         parts.append(text(bars, base, "largest … smallest"))
-        panels.append(Panel(WIDTH, base + 4, tuple(parts)))
+        panels.append(Panel(WIDTH, base + 8, tuple(parts)))
         said.append(", ".join(f"{share:.2f}" for share in shares))
     return Figure(
         panels,

@@ -22,7 +22,6 @@ from labml_nn.language_model import LanguageModel
 
 #: Layers and whether they have feedback.
 MODELS = ("feedback 1", *(f"transformer {layers}" for layers in (1, 2)))
-SEEDS = (1, 2)
 NAMES = {"feedback": "feedback", "transformer": "autoregressive"}
 MODULUS, LENGTH, LONGER = 6, 16, 32
 #: Updates of a variable: whether the other one must be above 2 or below 3, and what is added.

@@ -49,8 +49,9 @@ hidden.](figure:encoder_decoder.masks)
 A network computes with numbers. So we number the words that we know, our
 **vocabulary**. Each number selects a row of a table $E$, the **embedding** of the word.
 Its $C$ numbers are called **features**, and they are learned. Attention does not notice
-in which order its tokens stand. So we multiply the row by $\sqrt C$, and add a vector
-that says where the token stands ([positional encoding](positional_encoding.py)).
+in which order its tokens stand. So we add a vector that says where the token stands
+([positional encoding](positional_encoding.py)). Before that, we multiply the row by
+$\sqrt C$, so that it is not too small beside this vector.
 
 ![*Who* is number 3, and our words have 4
 features.](figure:encoder_decoder.lookup)
@@ -65,14 +66,16 @@ leave the positions out, so that the numbers stay short.)
 ![The features of the three words.](figure:encoder_decoder.features)
 
 **Attention.** *Who* wants to know what is done. Each token makes three vectors of its
-features, each with a learned matrix: a query, what it looks for, a key, what it
-offers, and a value, what it hands over. We chose matrices for which the query of *who*
-says "a verb that living beings do". Multiply it with each key, number by number, and
-add up: 0, 4, −4. Divide by $\sqrt 4$, the root of the number of features of a query,
-and you have the **scores** 0, 2, −2. A **softmax** turns them into weights that sum to
-one: take the exponential of each score, and divide it by the sum of all. Then *who*
-receives the average of the values with these weights: 0.867 · 2 − 0.016 · 2 = 1.702 in
-the place of *verb*.
+features, each with a learned matrix: a query, what it looks for, a key, what it offers,
+and a value, what it hands over. We chose matrices that make a query of *question* +
+*alive*, and both the key and the value of *verb* + *alive*. So *who* asks for "a verb
+that living beings do". Multiply its query with each key, number by number, and add up:
+0, 4, −4. Divide by $\sqrt 4$, the root of the number of features of a query, and you
+have the **scores** 0, 2, −2. A **softmax** turns them into weights that sum to one:
+take the exponential of each score, and divide it by the sum of all. Then *who* receives
+the average of the values with these weights: 0.867 · 2 − 0.016 · 2 = 1.702 in the place
+of *verb*. (A real layer does all this several times side by side, with other matrices.
+Each time is called a **head**.)
 
 ![*Who* finds *sleeps*. In each query and key three of the four numbers are 0
 here.](figure:encoder_decoder.head)
@@ -158,9 +161,9 @@ $$\mathcal{L} = -\frac{1}{T} \sum_{t=0}^{T-1}
 
 ## Writing, one token at a time
 
-How does a trained model write? We trained a very small one on 13 of 16 questions such
-as *who sleeps and sings ?* It has never seen the one below. Step through its answer,
-and choose another question.
+How does a trained model write? There are 16 questions such as *who eats and sings ?*
+We trained a very small model on 13 of them. *Who sleeps and sings ?* is one of the
+three that it has never seen. Step through its answer, and choose another question.
 
 1. **Article.** Only *start* is written. The most probable next token is *the*.
 

@@ -811,7 +811,6 @@ class Choice:
                 value=str(number),
                 checked="checked" if number == self.value else "",
                 data_sets=json.dumps(self.sets[number]) if self.sets else "",
-                autocomplete="off",
             )
             found.append(tag("label", radio, escape(option)))
         return tag("fieldset", tag("legend", escape(self.label)), *found)

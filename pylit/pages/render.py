@@ -48,6 +48,8 @@ _ROOMS = range(64, 129, 4)
 #: Fonts of every page, and those that a formula needs to be laid out, by what it contains.
 _FONTS = ("serif", "sans", "mono", "serif-italic")
 _MATH_FONTS = {"<mjx-c": ("mjx-ncm-n", "mjx-ncm-zero"), "<mjx-break": ("mjx-ncm-brk",)}
+#: Letters of the HTML of notes that may stand on the first screens of a page.
+_SCREENS = 12_000
 #: Inline code and formulas of up to 20 characters, such as ``[T, B, C]``, stay on one line; in the
 #: narrowest window they fit into a list inside a list. Longer ones are marked, for they are few.
 _LONG = re.compile(r'<code(?=>[^<]{21})|<mjx-container(?=[^>]* data-tex="[^"]{21})')
@@ -228,7 +230,8 @@ class Renderer:
         draft, site = view.draft, self._site
         related = view.place.related.items()
         table = [pair for pair in related if pair[1].keys() & {*_LISTED}]
-        notes = view.title + view.summary + "".join(row.note for row in view.sections)
+        # Formulas far from the window are laid out later, and need no font before.
+        notes = view.title + view.summary + "".join(row.note for row in view.sections)[:_SCREENS]
         laid_out = rows(view.sections) if view.kind in ("module", "prose") else ()
         if view.kind == "prose" and not illustrated(laid_out):
             laid_out = ()
