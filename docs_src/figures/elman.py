@@ -61,7 +61,7 @@ U = torch.tensor([[0.0, 2], [0, 0]])
 R = torch.tensor([[0.0, 0], [0, -4], [-4, 4], [4, 0]])
 
 
-def read(letters="hell", memory=1.0):
+def _read(letters="hell", memory=1.0):
     """The sums from letters and from states, the states, logits and probabilities of a word."""
     layer = ElmanLayer(4, 2)
     with torch.no_grad():
@@ -78,7 +78,7 @@ def read(letters="hell", memory=1.0):
 
 def network():
     """*hell* goes in and *ello* should come out: each state is made of a letter and a state."""
-    states, parts, w, h = read()[2].tolist(), [], 92.0, 34.0
+    states, parts, w, h = _read()[2].tolist(), [], 92.0, 34.0
     for t, (one, target, state) in enumerate(zip("hell", "ello", states, strict=True)):
         x, y = 74.0 + t * 150, 128.0
         parts.append(word(x, 48, target, size="big"))
@@ -164,7 +164,7 @@ def forgetful():
 
 def one_step():
     """The last step of hello with its numbers, and tanh with all sums of the example."""
-    from_letter, from_state, states, *_ = (made.tolist() for made in read())
+    from_letter, from_state, states, *_ = (made.tolist() for made in _read())
     total = [a + b for a, b in zip(from_letter[3], from_state[3], strict=True)]
     w, h, mid = 52.0, 24.0, 146.0
 
@@ -271,7 +271,7 @@ WORDS = ("hello", "olleh", "lolle")
 
 def hello():
     """The four steps of *hello*: letter, sums, state, and probabilities of the next letter."""
-    from_letter, from_state, states, _, shares = (made.tolist() for made in read())
+    from_letter, from_state, states, _, shares = (made.tolist() for made in _read())
     panels, wide, foot, w, said = [], STEP["wide"], STEP["foot"], 68.0, []
     for t, (one, target) in enumerate(zip("hell", "ello", strict=True)):
         parts, left = [], wide * (t % 2)
@@ -335,7 +335,7 @@ def hello():
 
 def logits():
     """From the state after *hel* to logits, and from these to probabilities."""
-    *_, states, found, shares = (made.tolist() for made in read())
+    *_, states, found, shares = (made.tolist() for made in _read())
     state, found, shares = states[2], found[2], shares[2]
     powers = [math.exp(one) for one in found]
     w, h, y = 40.0, 27.0, 44.0
@@ -376,7 +376,7 @@ def losses():
     """The loss of each letter, with memory and without, and the curve of −ln p."""
     costs = {}
     for name, memory in (("with memory", 1.0), ("without, U = 0", 0.0)):
-        shares = read(memory=memory)[4]
+        shares = _read(memory=memory)[4]
         wanted = [LETTERS.index(one) for one in "ello"]
         costs[name] = [-math.log(shares[t, i].item()) for t, i in enumerate(wanted)]
     plot = Plot((0, 1), (0, 4), title="the loss of a probability, in nats", x_label="p", height=150)

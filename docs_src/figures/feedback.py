@@ -60,7 +60,7 @@ PROGRAM = ("x = 3", "y = 5", "if y > 4: x = x + 4", "if x > 6: y = y + 1", "prin
 SETS, NEEDS = ("x", "y", "x", "y", "y"), ((), (), (0, 1), (1, 2), (3,))
 
 
-def states():
+def _states():
     """The values of `x` and `y` after each line, by running it; without `y` at first."""
     values, found = {"print": lambda value: None}, []
     for source in PROGRAM:
@@ -69,7 +69,7 @@ def states():
     return found
 
 
-def known(feedback):
+def _known(feedback):
     """The lowest layer at which the result of each line is known.
 
     A layer sees the outputs of the layer below at earlier lines; with feedback all of memory.
@@ -81,14 +81,14 @@ def known(feedback):
     return layers
 
 
-def code(x, y, words):
+def _code(x, y, words):
     """A line of the program."""
     return element("text", "on", escape(words), x=x, y=y, style="font-family:var(--mono)")
 
 
-def result(t):
+def _result(t):
     """What a line sets or prints, with its value."""
-    value = states()[t][SETS[t]]
+    value = _states()[t][SETS[t]]
     return f"{value}" if PROGRAM[t].startswith("print") else f"{SETS[t]} = {value}"
 
 
@@ -98,10 +98,10 @@ def program():
     parts = [title("the program"), text(left + w, 11, "in your mind", "middle", "h")]
     for j, name in enumerate("xy"):
         parts.append(text(left + (j + 0.5) * w, 27, name, "middle", f"t{STATE}"))
-    found = states()
+    found = _states()
     for t, (source, state) in enumerate(zip(PROGRAM, found, strict=True)):
         y = top + t * h
-        parts += [text(0, y + 4, str(t)), code(14, y + 4, source)]
+        parts += [text(0, y + 4, str(t)), _code(14, y + 4, source)]
         for j, (name, value) in enumerate(state.items()):
             x = left + j * w
             fresh = not source.startswith("print") and SETS[t] == name
@@ -115,7 +115,7 @@ def program():
             elif fresh:
                 parts.append(arrow(left - 24, y - 19, left + w + 3, y - 7, f"l t{STATE} thick"))
     end = top + len(PROGRAM) * h - 10
-    parts.append(text(left + 1.5 * w, end, f"prints {result(4)}", "middle", "on"))
+    parts.append(text(left + 1.5 * w, end, f"prints {_result(4)}", "middle", "on"))
     said = "; ".join(
         f"after {source}: {', '.join(f'{k} is {v}' for k, v in state.items())}"
         for source, state in zip(PROGRAM, found, strict=True)
@@ -136,7 +136,7 @@ def _lines(parts, left):
     """The lines of the program, one below the other."""
     for t, source in enumerate(PROGRAM):
         y = TOP + t * HIGH + HIGH / 2
-        drawn = code(14, y + 4, source)
+        drawn = _code(14, y + 4, source)
         parts += [text(0, y + 4, str(t)), drawn if NEEDS[t] else hook(drawn, "line")]
         parts.append(line(0, y + HIGH / 2, left - 8, y + HIGH / 2, "g"))
 
@@ -158,8 +158,11 @@ def _edge(x1, y1, x2, y2, name):
 
 def layers():
     """At which layer of a Transformer the result of each line is known first."""
-    found, values = known(False), [state[name] for state, name in zip(states(), SETS, strict=True)]
-    left, step, w, count = 160.0, 33.0, 26.0, max(known(False)) + 1
+    found, values = (
+        _known(False),
+        [state[name] for state, name in zip(_states(), SETS, strict=True)],
+    )
+    left, step, w, count = 160.0, 33.0, 26.0, max(_known(False)) + 1
     parts = [title("Transformer: all lines at once")]
     _lines(parts, left)
     for layer in range(count):
@@ -177,7 +180,7 @@ def layers():
             parts.append(_cell(left + layer * step, t, words, w, strength, f"layer{layer}"))
     end = TOP + len(PROGRAM) * HIGH
     parts.append(hook(frame(left - 4, 20, w + 8, end - 22, A), "at"))
-    said = "; ".join(f"line {t}, {result(t)}, at layer {layer}" for t, layer in enumerate(found))
+    said = "; ".join(f"line {t}, {_result(t)}, at layer {layer}" for t, layer in enumerate(found))
     return Figure(
         [Panel(WIDTH, end + 4, tuple(parts))],
         f"The five lines of the program, with a cell for each of the layers 0 to {count - 1}. A "
@@ -195,12 +198,12 @@ def layers():
 
 def _numbers():
     """The numbers that a reader may change: those of the first two lines."""
-    return [Knob(name, f"{name} =", 0, 9, 1, states()[1][name]) for name in "xy"]
+    return [Knob(name, f"{name} =", 0, 9, 1, _states()[1][name]) for name in "xy"]
 
 
 def memory():
     """The same with feedback: one layer, and a memory whose slots are written step by step."""
-    found, values = known(True), [state[name] for state, name in zip(states(), SETS, strict=True)]
+    found, values = _known(True), [state[name] for state, name in zip(_states(), SETS, strict=True)]
     left, w, at = 160.0, 28.0, 240.0
     parts = [title("with feedback: one line after the other")]
     _lines(parts, left)
@@ -217,7 +220,7 @@ def memory():
         parts.append(_cell(left, t, str(value), w, 0.35, "layer"))
         parts.append(_cell(at, t, f"{SETS[t]} = {value}", 47, 0.25, "slot"))
     parts.append(hook(frame(left - 6, TOP, WIDTH - left + 5, 2 * HIGH, A), "at"))
-    said = "; ".join(f"line {t}, {result(t)}, at layer {layer}" for t, layer in enumerate(found))
+    said = "; ".join(f"line {t}, {_result(t)}, at layer {layer}" for t, layer in enumerate(found))
     return Figure(
         [Panel(WIDTH, TOP + len(PROGRAM) * HIGH + 4, tuple(parts))],
         "The five lines, one step each. Layer 1 of a step reads the slots of memory that earlier "
@@ -226,7 +229,7 @@ def memory():
             "memory",
             _numbers(),
             {"sets": SETS, "top": TOP, "high": HIGH},
-            f"After step 1 memory has 2 slots. The last one says {result(1)}.",
+            f"After step 1 memory has 2 slots. The last one says {_result(1)}.",
             ("Write", "Read, write", "The difference", "And so on"),
         ),
     )
@@ -372,7 +375,7 @@ VALUES = torch.tensor([[3.0, 0], [0, 5], [7, 0]])
 BIASES = torch.tensor([-4.0, -2, 0])
 
 
-def read_slots(biases=BIASES):
+def _read_slots(biases=BIASES):
     """Scores after the division, weights and average of the three slots, by the module."""
     attention = FeedbackAttention(1, 2, 0.0, is_kv_precomputed=True, max_distance=3)
     with torch.no_grad(), kernels.disabled():
@@ -390,7 +393,7 @@ def read_slots(biases=BIASES):
 
 def reading():
     """A head of step 3 reads three slots: match and distance, weights, average."""
-    scaled, weights, found = read_slots()
+    scaled, weights, found = _read_slots()
     top, h, left = 76.0, 30.0, 40.0
     first = [title("match and distance")]
     first.append(text(left - 6, 35, "query", "end", f"t{Q}"))

