@@ -35,8 +35,7 @@ stages.hello = ({ W, U, R, letters, words, foot, high, left, apart, wide, pale, 
   });
   const cost = -right.reduce((sum, p) => sum + Math.log(p), 0) / right.length;
   const now = Math.round(step);
-  return _(
-    "After {0} the right letter, {1}, gets {2}. A letter of {3} costs {4} nats on average.",
-    text.slice(0, now + 1), text[now + 1], right[now].toFixed(2), text, cost.toFixed(2),
-  );
+  const [read, next, share] = [text.slice(0, now + 1), text[now + 1], right[now].toFixed(2)];
+  const said = [read, next, share, text, cost.toFixed(2)];
+  return _("After {0} the right letter, {1}, gets {2}. A letter of {3} costs {4} nats on average.", ...said);
 };

@@ -4,7 +4,6 @@
 // to see.
 const { _ } = window.pylit;
 const stages = {};
-const draws = stages;
 // A large number, as the language of the page writes it.
 const grouped = (number) => number.toLocaleString(document.documentElement.lang);
 const short = (number) => `${Math.round(number * 10) / 10}`;
