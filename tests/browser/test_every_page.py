@@ -94,8 +94,8 @@ def test_hardly_anything_moves_when_script_and_fonts_arrive_late(
     """A busy machine has them late by chance; here they are late on purpose, one by one.
 
     What a script adds has its place before. Text keeps the metrics of its stand-in, so a formula's
-    line may move by a pixel, once for each font. On a phone, and beside a picture, a paragraph may break
-    one line sooner or later, for only the mean of the letters is the same.
+    line may move by a pixel, once for each font. On a phone, and beside a picture, a paragraph may
+    break one line sooner or later, for only the mean of the letters is the same.
     """
     window = visit("404.html", width)
     late: dict[str, list[Route]] = {".js": [], ".woff2": []}
