@@ -429,7 +429,7 @@ def model():
     chain = (
         ("token", GREY, "", ("w", None), "which letter"),
         ("one-hot or embedding", WEIGHT, "#ElmanLanguageModel.forward", ("x", None), "C numbers"),
-        ("the cell", STATE, "#ElmanCell.forward", ("h", STATE), "N numbers, the state"),
+        ("the cell", STATE, "#ElmanCell.forward", ("h", STATE), "N numbers"),
         ("R h + c", WEIGHT, "#ElmanLanguageModel.forward", ("z", None), "V logits"),
         ("softmax", GREY, "", ("p", None), "V probabilities"),
         ("− ln p of the target", ERROR, "#training-and-generation", ("ℒ", ERROR), "the loss"),
@@ -626,9 +626,9 @@ def chunks():
         parts.append(arrow(x + width - 3, 80, x + 5, 80, f"l t{ERROR} thick"))
         parts.append(line(x + 1, 72, x + 1, 88, f"l t{ERROR} thick"))
     parts.append(text(0, 110, "The state goes on,", classes=f"t{STATE}"))
-    parts.append(text(112, 110, "the gradient stops at the start.", classes=f"t{ERROR}"))
+    parts.append(text(0, 126, "the gradient stops at the start.", classes=f"t{ERROR}"))
     return Figure(
-        [Panel(316, 116, tuple(parts))],
+        [Panel(WIDTH, 132, tuple(parts))],
         "Three chunks of five letters. An arrow leads from each chunk to the next, and below each "
         "chunk one goes back from its end to its beginning and stops there.",
     )

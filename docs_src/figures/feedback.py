@@ -247,7 +247,7 @@ def shortcut():
     goal = x0 + count * w / 2
     for j in range(count):
         parts.append(ribbon(x0 + (j + 0.5) * w, 58, goal, 92, weight, A, 14))
-    parts.append(text(goal + 58, 88, f"weights {shown(weight)} each", classes=f"t{A}"))
+    parts.append(text(WIDTH, 88, f"weights {shown(weight)} each", "end", f"t{A}"))
     parts.append(cell(goal - 22, 92, 44, 26, V, 0.3))
     parts.append(text(goal, 109, shown(mean), classes="n"))
     parts.append(text(goal - 32, 109, "average", "end"))
@@ -699,7 +699,7 @@ def shares():
     """The layer weights of a trained model, as shares."""
     model = labml_nn.load(RESULTS / "feedback/model")
     found = model.transformer.weights.detach().softmax(0).tolist()
-    names = ("embedding", "layer 1", "layer 2")
+    names = ("input", "layer 1", "layer 2")
     return Figure(
         [
             bar_list(

@@ -525,7 +525,7 @@ def scaling():
             parts.append(text(bars, base - 44 * weights[0] - 4, f"{weights[0]:.2f}", classes="t0"))
         base += 16
         parts += [text(mid + x * unit, base, shown(x), "middle") for x in (-8, 0, 8)]
-        parts.append(text(bars, base, "largest … smallest"))
+        parts.append(text(WIDTH, base, "largest … smallest", "end"))
         panels.append(Panel(WIDTH, base + 8, tuple(parts)))
         said.append(", ".join(f"{share:.2f}" for share in shares))
     return Figure(
@@ -975,7 +975,7 @@ def book():
         parts.append(
             cell(x - 30, y + 6, 60, 58, Q if i == 8 else GREY, 0.2 if i in (8, best) else 0.05)
         )
-        parts.append(word(x, y + 30, name, size="mid"))
+        parts.append(word(x, y + 30, name, size="large"))
         parts.append(text(x, y + 55, digit, "middle", "large"))
     at = (xs[best] + xs[8]) / 2
     parts.append(

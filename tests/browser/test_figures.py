@@ -38,9 +38,9 @@ LOOK = """figures => {
       const letters = parseFloat(fontSize) * box.width / size[0];
       const most = sized ? Infinity : text.matches(".p-w, .p-m") ? 18 : 14;
       if (letters < 10.95 || letters > most + 0.05) found.push(`${words}: ${letters} px`);
-      // The box of serif letters is higher than their ink.
-      const over = text.matches(".p-w, .p-m") ? Math.max(2, letters * 0.4) : 2;
-      if (b.left < box.left - 2 || b.right > box.right + 2 || b.top < box.top - over
+      // The box of letters is higher than their ink, and between panels there are 24 pixels.
+      const over = Math.max(6, letters * 0.4);
+      if (b.left < box.left - 8 || b.right > box.right + 8 || b.top < box.top - over
         || b.bottom > box.bottom + over) found.push(`${words} stands out`);
       const [low, high] = [light(fill), ground].sort((a, b) => a - b);
       if ((high + 0.05) / (low + 0.05) < 4.5) found.push(`${words} is faint`);
