@@ -690,6 +690,7 @@ def heads():
         end = MIDDLES[PLACES[best]]
         middle = (start + end) / 2
         place = edge - up * (0.75 * (30 + 0.2 * (end - start)) + 11) + (0 if up > 0 else 16)
+        place = max(place, 14)
         parts.append(text(middle, place, f"{row[best]:.3f}", "middle", f"large halo t{tone}"))
         name = f"head {head + 1}: {('what is it like?', 'what did it leave?')[head]}"
         side = (308, 72) if up > 0 else (430, edge + 66)

@@ -47,7 +47,7 @@ _LISTED = ("built_from", "used_by")
 _ROOMS = range(64, 129, 4)
 #: Fonts of every page, and those that a formula needs to be laid out, by what it contains.
 _FONTS = ("serif", "sans", "mono", "serif-italic")
-_MATH_FONTS = {"<mjx-c": ("mjx-ncm-n", "mjx-ncm-zero"), "<mjx-break": ("mjx-ncm-brk",)}
+_MATH_FONTS = {"<mjx-c": ("mjx-ncm-n", "mjx-ncm-zero")}
 #: Letters of the HTML of notes that may stand on the first screens of a page.
 _SCREENS = 12_000
 #: Inline code and formulas of up to 20 characters, such as ``[T, B, C]``, stay on one line; in the

@@ -86,7 +86,7 @@ def test_every_figure_is_named_and_captioned(drawn: list[str], visit: Callable[.
             assert figure.locator("figcaption").inner_text().strip(), url
 
 
-@pytest.mark.parametrize(("url", "label"), [(ENCODING, "Position"), (SAMPLING, "Temperature")])
+@pytest.mark.parametrize(("url", "label"), [(SAMPLING, "Temperature")])
 def test_the_script_draws_what_the_build_has_drawn(
     url: str, label: str, visit: Callable[..., Visit]
 ):
