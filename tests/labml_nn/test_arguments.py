@@ -52,7 +52,7 @@ TRANSFORMERS: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, ...]]]] = {
     ),
     "label_smoothing_loss.LabelSmoothingLoss": (
         {"size": 3, "padding_idx": 0, "smoothing": 0.1},
-        {"size": (*SIZE, 2), "padding_idx": (3, -1, 0.5), "smoothing": (-0.1, 1.0)},
+        {"size": (*SIZE, 2), "padding_idx": (3, -1, 0.5), "smoothing": (-0.1, 1.1)},
     ),
     "positional_encoding.PositionalEncoding": (
         {"d_model": 12, "dropout_prob": 0.1},
@@ -99,7 +99,7 @@ CONFIG = {"n_vocab": 19, "d_model": 12, "heads": 3}
 MODELS = {
     "language_model.LanguageModelConfig": (
         {"n_vocab": 19},
-        {"n_vocab": SIZE, "padding_token": (-1, 19, "0"), "label_smoothing": (1.0, -0.1, None)}
+        {"n_vocab": SIZE, "padding_token": (-1, 19, "0"), "label_smoothing": (1.1, -0.1, None)}
         | {"init_lower": (-0.1,), "init_upper": (0.1,)},
     ),
     "transformers.autoregressive.AutoregressiveConfig": (

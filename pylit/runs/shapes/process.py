@@ -20,10 +20,11 @@ def run(function: Callable[..., Any], task: dict[str, Any], within: Within) -> d
     plan = read_plan(task["text"])
     if task["replay"]:
         recorder = Recorder(plan, is_source)
+        if torch := sys.modules.get("torch"):
+            # Memory that was never written is not a number then, and not what lay there. PyTorch
+            # imports for seconds to say so, which is not the time of the run.
+            torch.use_deterministic_algorithms(True, warn_only=True)
         with within() as watch:
-            if torch := sys.modules.get("torch"):
-                # Memory that was never written is not a number then, and not what lay there.
-                torch.use_deterministic_algorithms(True, warn_only=True)
             steps = function()
             # What stands before the `yield` prepares, what stands after it is recorded.
             texts = next(steps)
