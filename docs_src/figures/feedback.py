@@ -678,11 +678,13 @@ def shakespeare():
         (0, 3), (1.84, 2.06), title="loss on Shakespeare, five runs each", x_label="layers",
         y_label="nats per character", x_ticks=[], y_ticks=[1.85, 1.9, 1.95, 2.0, 2.05], height=150,
     )  # fmt: skip
+    lines = (RESULTS / "feedback_depth.jsonl").read_text("utf-8").splitlines()
+    runs = [json.loads(line) for line in lines]
     for kind, label, tone in kinds:
         means = []
         for i, depth in enumerate(depths):
-            files = sorted((RESULTS / "feedback_depth").glob(f"{kind}-{depth}-seed*.json"))
-            found = [json.loads(path.read_text())["result"]["validation_loss"] for path in files]
+            of = [run["result"] for run in runs if run["label"] == f"{kind}-{depth}"]
+            found = [result["validation_loss"] for result in of]
             plot.dots([i] * len(found), found, tone)
             means.append(fmean(found))
         plot.line(range(4), means, tone, label=label)

@@ -679,14 +679,15 @@ def attended():
 def losses():
     """Language models on Shakespeare with each kind of positions."""
     studies = {
-        "no positions": "positions/none",
-        "learned vectors": "positions/learned",
-        "sinusoids": "positions/sinusoidal",
-        "rotary": "feedback_depth/transformer-4",
+        "no positions": ("positions", "none"),
+        "learned vectors": ("positions", "learned"),
+        "sinusoids": ("positions", "sinusoidal"),
+        "rotary": ("feedback_depth", "transformer-4"),
     }
     means = {}
-    for name, study in studies.items():
-        runs = [json.loads(file.read_text("utf-8")) for file in RESULTS.glob(f"{study}-seed*")]
+    for name, (study, label) in studies.items():
+        lines = (RESULTS / f"{study}.jsonl").read_text("utf-8").splitlines()
+        runs = [run for run in map(json.loads, lines) if run["label"] == label]
         means[name] = mean(run["result"]["validation_loss"] for run in runs)
     bars = bar_list(
         list(means),

@@ -3,8 +3,9 @@ those that are missing.
 
 ``python -m docs_src.results.studies --plan`` says what is missing, and ``--jobs 2`` makes it, two
 runs at a time. A run whose result is kept is not repeated, as long as its study declares the same
-values, and an interrupted one is resumed. ``--check`` repeats the beginning of a run of each model,
-and compares the losses with those that are kept.
+values, and an interrupted one is resumed. The runs of a study are the lines of ``STUDY.jsonl``, and
+a model that ships has a folder. ``--check`` repeats the beginning of a run of each model, and
+compares the losses with those that are kept.
 
 All models see one text and one order of batches, with five seeds. Each has the best of
 five learning rates, chosen on a seed that is not used again. Models of different kinds have equal
@@ -25,6 +26,7 @@ from itertools import pairwise
 from os import environ
 from pathlib import Path
 from statistics import fmean
+from threading import Lock
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -116,17 +118,19 @@ def read_result(path: Path | str) -> RunResult:
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"there is no result {path}; a run writes it at its end")
+    return _as_result(str(path), path.read_text(encoding="utf-8"))
+
+
+def _as_result(source: str, text: str) -> RunResult:
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(text)
         curves = [tuple(Point(*r) for r in data["curve"][k]) for k in ("train", "validation")]
-        found = RunResult(
-            *(str(path), data["run"], int(data["parameters"]), data["result"]), *curves
-        )
+        found = RunResult(*(source, data["run"], int(data["parameters"]), data["result"]), *curves)
         found.last.loss + found.last.process_seconds  # numbers, and not none of them
         _question(found)
         found.result["stopped"]
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
-        raise ValueError(f"{path} is not the result of a run: {error!r}") from None
+        raise ValueError(f"{source} is not the result of a run: {error!r}") from None
     return found
 
 
@@ -479,11 +483,19 @@ class Job(NamedTuple):
         )
 
     def kept(self, results: Path) -> Path:
-        """Where its result is kept below the folder `results`."""
+        """The file below the folder `results` that has its result: a line of a study's."""
         job = self.first
         if STUDIES[job.study].ships:
             return results / job.label / "result.json"
-        return results / job.study / f"{job.label}-seed{job.seed}.json"
+        return results / f"{job.study}.jsonl"
+
+    def result(self, results: Path) -> RunResult | None:
+        """Its result that is kept; `None` if there is none."""
+        job, path = self.first, self.kept(results)
+        if STUDIES[job.study].ships:
+            return read_result(path) if path.exists() else None
+        line = _lines(path).get((job.label, job.seed))
+        return None if line is None else _as_result(f"{path}, {job}", line)
 
 
 def jobs(only: Sequence[str] = ()) -> Iterator[Job]:
@@ -503,17 +515,29 @@ def jobs(only: Sequence[str] = ()) -> Iterator[Job]:
 def results_of(study: str, results: Path) -> dict[str, list[RunResult]]:
     """The results of a study by label, as far as they are there."""
     check_known("study", study, STUDIES)
-    found: dict[str, list[RunResult]] = {}
-    for label in STUDIES[study].runs:
-        found[label] = []
-        for seed in STUDIES[study].seeds:
-            try:  # opening the file tells the generator that a page depends on it
-                path = Job(study, label, seed).kept(results)
-                path.open().close()
-                found[label].append(read_result(path))
-            except FileNotFoundError:
-                continue
+    seeds = STUDIES[study].seeds
+    return {
+        label: [run for seed in seeds if (run := Job(study, label, seed).result(results))]
+        for label in STUDIES[study].runs
+    }
+
+
+def _lines(path: Path) -> dict[tuple[str, int], str]:
+    """The lines of a study by label and seed; none if there is no file."""
+    try:  # opening the file tells the generator that a page depends on it
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return {}
+    found = {}
+    for line in lines:
+        head = _HEAD.match(line)
+        if head is None:
+            raise ValueError(f'{path} has a line that does not begin {{"label": …, "seed": …')
+        found[head[1], int(head[2])] = line
     return found
+
+
+_HEAD = re.compile(r'\{"label": "([^"]*)", "seed": (\d+), ')
 
 
 # --- Making the runs
@@ -548,8 +572,9 @@ def keep(job: Job, folders: Path, results: Path) -> Path:
     Keeps what a finished run measured, rounded and without paths, and the model if it
     ships. Raises `RunError` for a model that is too large.
     """
-    folder, path = folders / str(job), job.kept(results)
+    folder, path, job = folders / str(job), job.kept(results), job.first
     path.parent.mkdir(parents=True, exist_ok=True)
+    made = small(read_json(folder / "result.json"))
     if STUDIES[job.study].ships:
         size = sum(file.stat().st_size for file in (folder / "model").iterdir())
         if size > LARGEST:
@@ -557,8 +582,21 @@ def keep(job: Job, folders: Path, results: Path) -> Path:
         shutil.copytree(folder / "model", path.parent / "model", dirs_exist_ok=True)
         shutil.copy(folder / "vocabulary.json", path.parent)
         _write(path.parent / "run.json", _without_path(read_json(folder / "run.json")))
-    _write(path, small(read_json(folder / "result.json")))
+        _write(path, made)
+        return path
+    with _KEEPING:  # several runs of a study may end at once
+        lines = _lines(path)
+        lines[job.label, job.seed] = json.dumps(
+            {"label": job.label, "seed": job.seed, **made}, ensure_ascii=False
+        )
+        # What the study no longer declares goes.
+        order = [(one.label, one.seed) for one in jobs([job.study]) if one.study == job.study]
+        text = "".join(f"{lines[run]}\n" for run in order if run in lines)
+        write_files({path: text.encode()})
     return path
+
+
+_KEEPING = Lock()
 
 
 def small(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -718,8 +756,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def is_missing(job: Job, results: Path) -> bool:
     """Whether there is no result of this run as it is declared now."""
-    path = job.kept(results)
-    return not path.exists() or not job.describes(read_result(path).run)
+    kept = job.result(results)
+    return kept is None or not job.describes(kept.run)
 
 
 if __name__ == "__main__":

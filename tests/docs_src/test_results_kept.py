@@ -24,12 +24,14 @@ from docs_src.results.studies import (
     RATES,
     STUDIES,
     TOLERANCE,
+    Job,
     at_equal,
     comparable,
     final,
+    is_missing,
     jobs,
+    keep,
     make_all,
-    read_result,
     results_of,
 )
 from labml_nn.experiments.checkpoint import load_run
@@ -38,7 +40,7 @@ from labml_nn.sampling import generate
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs_src/results"
 PAGE = (ROOT / "docs_src/pages/results.md").read_text(encoding="utf-8")
-KEPT = [job for job in jobs() if job.kept(RESULTS).exists()]
+KEPT = {job: result for job in jobs() if (result := job.result(RESULTS))}
 SHIPPED = [job.label for job in KEPT if STUDIES[job.study].ships]
 
 pytestmark = pytest.mark.skipif(not KEPT, reason="no study has been run yet (`make results`)")
@@ -143,8 +145,37 @@ def test_what_the_page_says_of_heads_and_positions():
 
 def test_nothing_is_kept_that_no_study_has_declared():
     declared = {job.kept(RESULTS) for job in jobs()}
-    found = set(RESULTS.rglob("*seed*.json")) | set(RESULTS.rglob("result.json"))
-    assert found == declared & found
+    found = set(RESULTS.glob("*.jsonl")) | set(RESULTS.rglob("result.json"))
+    assert found <= declared
+    lines = sum(len(path.read_text("utf-8").splitlines()) for path in RESULTS.glob("*.jsonl"))
+    assert lines == sum(not STUDIES[job.study].ships for job in KEPT)
+
+
+def test_a_run_is_kept_beside_the_others_of_its_study(tmp_path: Path):
+    """In the order of the study, in place of an older result, and without what went."""
+    job, other = (Job("heads", label, 2) for label in ("8", "1"))
+    folders, results = tmp_path / "runs", tmp_path / "results"
+    for one, loss in ((job, 1.25), (other, 1.5), (job, 1.75)):
+        found = KEPT[one.first]
+        curve = {"train": found.train, "validation": found.validation}
+        result = {**found.result, "validation_loss": loss}
+        data = {"run": found.run, "parameters": 5, "result": result, "curve": curve}
+        (folders / str(one)).mkdir(parents=True, exist_ok=True)
+        (folders / str(one) / "result.json").write_text(json.dumps(data), encoding="utf-8")
+        assert is_missing(one, results) is (loss != 1.75)
+        path = keep(one, folders, results)
+        assert not is_missing(one, results)
+    lines = path.read_text("utf-8").splitlines()
+    assert [json.loads(line)["label"] for line in lines] == ["1", "8"]
+    kept = job.result(results)
+    assert kept is not None and kept.result["validation_loss"] == 1.75
+    path.write_text(f'{{"label": "64", "seed": 2, "run": 0}}\n{lines[1]}\n', encoding="utf-8")
+    keep(other, folders, results)
+    assert path.read_text("utf-8").splitlines()[0].startswith('{"label": "1"')
+    assert '"64"' not in path.read_text("utf-8")
+    path.write_text("{}\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="a line that does not begin"):
+        job.result(results)
 
 
 def test_models_take_turns_so_that_a_busy_hour_slows_all_alike(capsys: pytest.CaptureFixture[str]):
@@ -167,8 +198,7 @@ def test_an_estimate_of_its_cost_does_not_make_another_run():
 
 
 def test_a_result_is_that_of_the_run_as_it_is_declared():
-    for job in KEPT:
-        result = read_result(job.kept(RESULTS))
+    for job, result in KEPT.items():
         finished = result.result["stopped"] == "finished"
         assert finished and result.last.step == result.run["training"]["steps"], job
         assert job.describes(result.run), f"{job}: `make results` makes it again"
@@ -177,17 +207,17 @@ def test_a_result_is_that_of_the_run_as_it_is_declared():
 
 
 def test_nothing_is_said_of_the_machine_but_what_it_is():
-    for job in KEPT:
-        text = job.kept(RESULTS).read_text(encoding="utf-8")
-        assert not re.search(r'"/|~/|[A-Z]:\\\\', text), job
-        assert len(text) < 16_000, job
+    for path in {job.kept(RESULTS) for job in KEPT}:
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r'"/|~/|[A-Z]:\\\\', text), path
+        assert path.suffix == ".jsonl" or len(text) < 16_000, path
 
 
 def test_models_have_equal_parameters_and_read_one_text():
     found = results_of("models", RESULTS)
     sizes = [runs[0].parameters for runs in found.values() if runs]
     assert max(sizes, default=1) / min(sizes, default=1) < 1.02
-    comparable(run for job in KEPT if (run := read_result(job.kept(RESULTS))).run["task"] == "text")
+    comparable(run for run in KEPT.values() if run.run["task"] == "text")
 
 
 def answers(task: str, name: str) -> list[float]:

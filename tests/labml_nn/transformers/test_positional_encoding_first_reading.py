@@ -330,13 +330,12 @@ def test_products_of_turned_vectors():
 
 
 def test_losses_with_each_kind_of_positions():
-    names = ("positions/none", "positions/learned", "positions/sinusoidal")
+    names = [("positions", label) for label in ("none", "learned", "sinusoidal")]
     # The study of depths has the same run with rotary positions.
-    studies = [*names, "feedback_depth/transformer-4"]
-    runs = [
-        [json.loads(file.read_text(encoding="utf-8")) for file in RESULTS.glob(f"{study}-seed*")]
-        for study in studies
-    ]
+    runs = []
+    for study, label in [*names, ("feedback_depth", "transformer-4")]:
+        lines = (RESULTS / f"{study}.jsonl").read_text(encoding="utf-8").splitlines()
+        runs.append([run for run in map(json.loads, lines) if run["label"] == label])
     assert [len(of) for of in runs] == [5, 5, 5, 5]
     assert [of[0]["run"]["model"]["config"]["positions"] for of in runs] == [
         *("none", "learned", "sinusoidal", "rotary")

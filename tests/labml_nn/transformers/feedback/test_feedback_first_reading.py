@@ -335,12 +335,15 @@ def test_what_a_token_costs():
 
 def test_the_losses_with_and_without_feedback():
     header, *table = rows("layers | 1")
+    lines = (RESULTS / "feedback_depth.jsonl").read_text("utf-8").splitlines()
+    runs = [json.loads(line) for line in lines]
     ranges = {}
     for row, kind in zip(table, ("transformer", "feedback"), strict=True):
         for layers, cell in zip(header[1:], row[1:], strict=True):
             found = [
-                json.loads(path.read_text())["result"]["validation_loss"]
-                for path in (RESULTS / "feedback_depth").glob(f"{kind}-{layers}-seed*.json")
+                run["result"]["validation_loss"]
+                for run in runs
+                if run["label"] == f"{kind}-{layers}"
             ]
             assert len(found) == 5
             if layers == "1":  # ahead in every run
