@@ -2,7 +2,7 @@
 
 Frozen values (`model`) flow through plain functions, in the order of `build`, which is where to
 start reading. Each folder has one job, which its first lines say; `pyproject.toml` has the order in
-which they import each other.
+which they import each other. See decision 047.
 """
 
 __version__ = "1.0.0"

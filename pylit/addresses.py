@@ -1,4 +1,4 @@
-"""Where each source is written: its dotted name is its path."""
+"""Where each source is written: its dotted name is its path. See decision 002."""
 
 import posixpath
 import re

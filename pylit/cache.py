@@ -3,7 +3,7 @@
 An entry has a name, and the key that its value was made from; a lookup with another key is a miss.
 So is an entry that is damaged or was written by another version of Python: the cache may be
 deleted, truncated or shared between builds at no cost but time. Entries are pickles, so the folder
-is as trusted as the source code beside it.
+is as trusted as the source code beside it. See decision 004.
 """
 
 import fcntl

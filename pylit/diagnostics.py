@@ -2,6 +2,7 @@
 
 Every stage of the pipeline adds to one `Report`; none raises an exception for a fault of the input.
 With an error in the report a build leaves the site unchanged, with warnings it does not.
+See decision 003.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,7 @@
 """``pylit serve``: serve a site over HTTP, watch its sources, and rebuild after each edit.
 
 A thread watches and builds; one process keeps Node and the cache in memory for the next build. A
-script in the pages receives an event after each build.
+script in the pages receives an event after each build. See decision 024.
 """
 
 import asyncio

@@ -15,7 +15,7 @@ English. So a translation never speaks of code that has changed since.
 
 `refreshed` writes such a file anew: blocks in the order of the module, the English of today above
 each, ``1f3a9c04 → 77d2b10e`` in the head of one whose English has changed, and at the end what is
-no longer in the module. Who has mended a translation leaves only the last digest.
+no longer in the module. Who has mended a translation leaves only the last digest. See decision 046.
 """
 
 import re

@@ -1,7 +1,7 @@
 """Node.js and the npm packages for mathematics and fonts, set up once for all sites of a user.
 
 The packages are in the user's cache, in a folder named by the content of the lock file: versions of
-the generator share it if they have the same lock file.
+the generator share it if they have the same lock file. See decision 031.
 """
 
 import os

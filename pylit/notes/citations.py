@@ -1,6 +1,7 @@
 """``docs_src/references.bib``: the works that notes may cite, read with pybtex and checked.
 
 An entry is kept as plain text: its authors, year, title and venue, and where it can be read.
+See decision 015.
 """
 
 import re

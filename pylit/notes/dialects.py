@@ -6,6 +6,7 @@ become a list of definitions, a directive ``.. note::`` an alert, a role a link 
 Tokens know their lines, so faults keep their places.
 
 A docstring without a sign of these styles is plain Markdown; admonitions of MkDocs are read in all.
+See decision 040.
 """
 
 import re

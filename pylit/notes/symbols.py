@@ -10,7 +10,7 @@ never ``x_t``.
 
 Only what is certainly mathematics is read. Names of operators, words, and the arguments of unknown
 commands are left out, and a formula that defines commands of its own is not read at all: a letter
-that is taken for a symbol by mistake would light up the wrong variable.
+that is taken for a symbol by mistake would light up the wrong variable. See decision 013.
 """
 
 import re

@@ -2,7 +2,7 @@
 
 Node is started for the first formula that the cache does not hold, so that a build that changes no
 formula does not wait for it. A formula's result depends on its TeX and on versions only, so builds
-that run side by side may share results.
+that run side by side may share results. See decision 005.
 """
 
 import json

@@ -4,6 +4,7 @@ A manifest in the folder names the files that builds wrote there, and no other f
 deleted. Files are written to a staging folder as they are made, and renamed when all are there. A
 build that is killed leaves the old site or, during the renames, whole files of both. The manifest
 is extended before the first rename, so that the next build recognizes all of them.
+See decision 009.
 """
 
 import json

@@ -11,6 +11,7 @@ ten thousand modules loads no more than one in ten:
 An entry is a page, a heading or a definition. Its score for a term does not depend on the rest of
 a query, so it is computed here (BM25F: an occurrence in a title counts more than one in a text),
 and a browser only adds. Of a term that occurs almost everywhere, the best entries are kept.
+See decision 030.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Pages that compare the code of two modules, definition by definition and line by line.
 
 A module asks for one in its front matter, ``compare: package.old``, or, for some definitions only,
-``compare: package.old(Same, Old=New)``; a ``*`` among them stands for all others.
+``compare: package.old(Same, Old=New)``; a ``*`` among them stands for all others. See decision 044.
 """
 
 import re

@@ -3,7 +3,7 @@
 A note begins at the top of the code that it explains, always. The shorter one of the two stays in
 sight while the longer one passes. A note without code, and a long introduction, stands beside its
 own pictures: it is split where words follow a figure, a listing, a table or an answer. What has
-neither code nor pictures takes the whole width.
+neither code nor pictures takes the whole width. See decisions 037 and 048.
 """
 
 import re

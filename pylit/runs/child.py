@@ -2,7 +2,7 @@
 
 One process serves all builds of a site. It imports large libraries, once, and runs nothing. A fork
 of it executes an order: it imports the packages, and runs each task in a fork of its own. So no run
-sees the state that another has left, and a run that crashes harms no other.
+sees the state that another has left, and a run that crashes harms no other. See decision 042.
 """
 
 import gc

@@ -1,7 +1,7 @@
 """The figures of a site: which of them have to run (`tasks`), and what pages show of them.
 
 ``figure:masks.causal`` is the function `causal` of ``docs_src/figures/masks.py``. Functions whose
-name begins with an underscore are not figures.
+name begins with an underscore are not figures. See decision 014.
 """
 
 import ast

@@ -6,7 +6,7 @@ answer stays valid as long as all that its run has read is the same: the file th
 every module of the site that it imports, directly or not, what runs on import, which is all but the
 bodies of functions; the bodies of the functions that it called; the files that it opened and the
 folders that it listed. Notes are no part of it: to edit one runs nothing anew, unless code that
-runs reads docstrings, or opens the source as a text.
+runs reads docstrings, or opens the source as a text. See decision 032.
 """
 
 import ast

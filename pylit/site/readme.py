@@ -2,7 +2,7 @@
 
 It is written for GitHub: badges and other pictures from elsewhere, HTML that centres them, and
 links to files of the repository. Pages of a site load nothing from elsewhere, so pictures and tags
-go, and links lead to the repository; where that is unknown, their words stay.
+go, and links lead to the repository; where that is unknown, their words stay. See decision 043.
 """
 
 import os

@@ -3,7 +3,7 @@
 Each stores its result in the cache under a digest of everything it depends on, with its faults, so
 that a build which reuses the result reports them again. The cache is also where a page waits for
 its next stage: of a foreign page a build holds a few kilobytes in memory, its notes and lines are
-in one process at a time. The site's own pages are few and stay whole.
+in one process at a time. The site's own pages are few and stay whole. See decision 033.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -3,7 +3,7 @@
 A comment block on lines of its own is a note, and what follows is its code, as in Python. Comments
 begin with ``//``; a ``/*`` block stays in the code. Nothing is parsed: definitions are recognised
 by their first line, which is not indented. Names are linked to definitions in the file or in the
-files that it includes, and included files to their pages.
+files that it includes, and included files to their pages. See decision 027.
 """
 
 import posixpath

@@ -4,6 +4,7 @@ Names are resolved twice. `targets` describes one module alone: an imported name
 written, though ``pkg.mha.MultiHeadAttention`` may be a re-export, or a function. An `Index` joins
 the targets of all modules, and a `Resolver` follows names through it to their definitions. The
 `Lookup` in between lets a build record what a page depends on. Ambiguous names are not resolved.
+See decision 007.
 """
 
 import ast

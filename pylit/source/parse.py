@@ -2,6 +2,7 @@
 
 A module is read by `tokenize` for its comments and by `ast` for everything else. Its docstrings and
 comment blocks are notes, the other lines code; notes and code together are every line of the file.
+See decision 006.
 """
 
 import ast

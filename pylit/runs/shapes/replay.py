@@ -17,6 +17,7 @@ A replay is a function of a file of traces whose name begins with ``replay``. Wh
 
 The docstring has a title, a text, and the stops: notes at the step whose line contains the code, or
 at the second such step. The page asks for the file of a replay when its reader does.
+See decision 039.
 """
 
 import ast

@@ -3,6 +3,7 @@
 `sys.settrace` behaves alike from Python 3.11 on. A line is recorded when the next one begins: only
 then has it been executed. No code of a value is executed: attributes are read where they are
 stored and never computed. A tensor is what has a shape and a dtype, whatever library it is from.
+See decision 012.
 """
 
 import sys
