@@ -1,4 +1,4 @@
-"""What is written and what is made: each file of `docs_src` is in one row of its README, and marked."""
+"""What is written and what is made: each file of `docs_src` has a row in its README."""
 
 import re
 import subprocess
