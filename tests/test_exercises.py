@@ -10,19 +10,11 @@ from pathlib import Path
 import pytest
 from shown_programs import blocks, is_program
 
+from docs_src.lessons import LESSONS
+
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "labml_nn").rglob("*.py"))
 
-#: The five lessons, and those about memory.
-LESSONS = {
-    "labml_nn/lstm/__init__.py",
-    "labml_nn/lstm/gru.py",
-    "labml_nn/recurrent/linear_attention.py",
-    "labml_nn/recurrent/mamba2.py",
-    "labml_nn/recurrent/elman/__init__.py",
-    *(f"labml_nn/transformers/{name}.py" for name in ("mha", "positional_encoding", "models")),
-    "labml_nn/transformers/feedback/__init__.py",
-}
 
 EXERCISE = re.compile(r"(?m)^\*\*(\d+)\.\*\*")
 ANSWER = re.compile(r"(?s)<details><summary>Answer</summary>\n(.*?)</details>")
@@ -54,9 +46,9 @@ def ends_in_a_check(code):
     )
 
 
-@pytest.mark.parametrize("lesson", sorted(LESSONS))
+@pytest.mark.parametrize("lesson", LESSONS)
 def test_a_lesson_sets_enough_exercises_with_programs(lesson):
-    text = exercises((ROOT / lesson).read_text(encoding="utf-8"))
+    text = exercises(LESSONS[lesson].read_text(encoding="utf-8"))
     assert text is not None, 'this page must end in "## Exercises"'
     answers = ANSWER.findall(text)
     whole = [a for a in answers if any(is_program(code) for _, code in blocks(a))]

@@ -22,7 +22,9 @@ sys.path.append(str(RESULTS))
 from studies import (  # noqa: E402
     BEST_RATE,
     DEPTHS,
+    NAMES,
     RATES,
+    STATES,
     Spread,
     at_equal,
     comparable,
@@ -32,26 +34,8 @@ from studies import (  # noqa: E402
 
 #: What stands for a run that nobody has made yet.
 MISSING = "—"
-NAMES = {
-    "elman": "Elman",
-    "gru": "GRU",
-    "lstm": "LSTM",
-    "autoregressive": "transformer",
-    "feedback": "feedback",
-    "linear_attention": "linear attention",
-    "delta_net": "DeltaNet",
-    "gated_delta_net": "Gated DeltaNet",
-    "mamba2": "Mamba-2",
-    "encoder_decoder": "encoder–decoder",
-}
 #: The trained model that comes along is the gated one.
 SHIPPED_NAMES = {**NAMES, "delta_net": NAMES["gated_delta_net"]}
-#: What a model keeps of the tokens before, for those whose loss is that of a text that goes on.
-STATES = {
-    **dict.fromkeys(("elman", "gru", "lstm"), "vector"),
-    **dict.fromkeys(("autoregressive", "feedback"), "list"),
-    **dict.fromkeys(("linear_attention", "delta_net", "gated_delta_net", "mamba2"), "matrix"),
-}
 
 
 def models():

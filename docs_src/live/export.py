@@ -20,17 +20,8 @@ from labml_nn.language_model import LanguageModel
 
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "results"
-NAMES = (
-    "autoregressive",
-    "delta_net",
-    "elman",
-    "encoder_decoder",
-    "feedback",
-    "gru",
-    "linear_attention",
-    "lstm",
-    "mamba2",
-)
+#: The trained models that ship.
+NAMES = sorted(file.parent.name for file in RESULTS.glob("*/run.json"))
 
 
 def rounded(tensor: Tensor) -> tuple[Tensor, Tensor]:

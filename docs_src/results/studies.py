@@ -272,6 +272,25 @@ MODELS: dict[str, Run] = {
     "mamba2": Run("mamba2", {**FOUR_LAYERS, "d_ff": 145}, COMMON, 75.0),
     "encoder_decoder": Run("encoder_decoder", {**WIDTH, "d_ff": 192, "n_layers": 2}, COMMON, 47.0),
 }
+#: How tables call them.
+NAMES = {
+    "elman": "Elman",
+    "gru": "GRU",
+    "lstm": "LSTM",
+    "autoregressive": "transformer",
+    "feedback": "feedback",
+    "linear_attention": "linear attention",
+    "delta_net": "DeltaNet",
+    "gated_delta_net": "Gated DeltaNet",
+    "mamba2": "Mamba-2",
+    "encoder_decoder": "encoder–decoder",
+}
+#: What a model keeps of the tokens before, for those whose loss is that of a text that goes on.
+STATES = {
+    **dict.fromkeys(("elman", "gru", "lstm"), "vector"),
+    **dict.fromkeys(("autoregressive", "feedback"), "list"),
+    **dict.fromkeys(("linear_attention", "delta_net", "gated_delta_net", "mamba2"), "matrix"),
+}
 STEADY = {"final_learning_rate": 1.0, "evaluate_every": 100}
 SHORT = {"steps": 300, "evaluate_every": 0}
 RATES = (2e-3, 4e-3, 8e-3, 16e-3, 32e-3)

@@ -9,6 +9,7 @@ import pytest
 from browser_tools import FEEDBACK, HEIGHTS, MHA, Visit, english, packed, pages
 from playwright.sync_api import Route
 
+from docs_src.lessons import URLS
 from pylit.node.process import MODULES
 
 pytestmark = pytest.mark.browser
@@ -33,20 +34,7 @@ MEASURES = """() => [
 
 # A lesson stands whole on its page, from an illustrated first reading to the exercises, and may
 # take more bytes and elements than other pages, as may the page of a whole backward pass.
-LESSONS = {
-    f"labml_nn/{name}.html"
-    for name in (
-        "lstm/index",
-        "recurrent/delta_net",
-        "recurrent/elman/index",
-        "recurrent/linear_attention",
-        "recurrent/mamba2",
-        "transformers/feedback/index",
-        "transformers/mha",
-        "transformers/models",
-        "transformers/positional_encoding",
-    )
-}
+LESSONS = set(URLS.values())
 # Its 85 cells are the whole model: 23.8 KB in English, and 26.8 in Chinese.
 NOTEBOOK = "notebooks/feedback.html"
 POSITIONS = "labml_nn/transformers/positional_encoding.html"

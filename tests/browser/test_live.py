@@ -3,20 +3,15 @@
 from collections.abc import Callable
 
 import pytest
-from browser_tools import FEEDBACK, MHA, Visit
+from browser_tools import MHA, Visit
 from test_accessibility import violations
+
+from docs_src.lessons import URLS
 
 pytestmark = pytest.mark.browser
 
 #: Pages of lessons, which have a panel and a replay.
-LESSONS = [MHA, "labml_nn/recurrent/elman/index.html", FEEDBACK]
-LESSONS += [
-    f"labml_nn/{name}.html"
-    for name in (
-        *("lstm/index", "lstm/gru", "recurrent/linear_attention", "recurrent/delta_net"),
-        *("recurrent/mamba2", "transformers/models", "transformers/positional_encoding"),
-    )
-]
+LESSONS = [*URLS.values()]
 PAGES = [*LESSONS, "memory.html"]
 READY = "document.querySelector('.live')?.dataset.ready"
 

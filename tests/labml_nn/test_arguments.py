@@ -1,21 +1,33 @@
 """What enters a constructor is checked there: the error names the argument and its value.
 
-One row for each argument of each class, and what it refuses. Widths that do not fit each other,
-and arguments of methods, are tested with their module.
+The arguments of lessons and of models by name are known by their annotations, so a new one is
+tested as soon as it is there. A row is for what an annotation does not tell. Widths that do not
+fit each other, and arguments of methods, are tested with their module.
 """
 
+import inspect
 import math
-from typing import Any
+from collections.abc import Iterator
+from importlib import import_module
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 from torch import nn
 
+import labml_nn
+from docs_src.lessons import LESSONS, ROOT
+from labml_nn.language_model import LanguageModelConfig
+from labml_nn.recurrent import gated_delta_net
 from labml_nn.transformers.feed_forward import FeedForward
 from labml_nn.transformers.feedback import FeedbackAttention, FeedbackTransformerLayer
 from labml_nn.transformers.mha import MultiHeadAttention
 from labml_nn.transformers.models import TransformerLayer
 
 SIZE, FLAG, PROBABILITY = (0, 2.5), ("no", 1), (1.5, -0.1, None)
+#: Arguments that are right, by name.
+RIGHT = {"d_model": 12, "heads": 3, "d_k": 4, "d_hidden": 7, "input_size": 12, "hidden_size": 7}
+RIGHT |= {"features": 12, "n_layers": 2, "n_vocab": 19, "dropout_prob": 0.1, "bias": True}
 HEADS = {"heads": 3, "d_model": 12}
 NETWORK = {"d_model": 12, "feed_forward": FeedForward(12, 28), "dropout_prob": 0.1}
 LAYER = TransformerLayer(
@@ -26,198 +38,101 @@ FEEDBACK_LAYERS = [
     for shared in (False, True)
 ]
 
-# A call that is right, and for each argument values that are not.
-TRANSFORMERS: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, ...]]]] = {
-    "mha.PrepareForMultiHeadAttention": (
-        HEADS | {"d_k": 4, "bias": True},
-        {"d_model": SIZE, "heads": SIZE, "d_k": SIZE, "bias": FLAG},
-    ),
-    "mha.MultiHeadAttention": (
-        HEADS | {"d_k": 4},
-        {"heads": (*SIZE, 5), "d_model": (*SIZE, 10), "d_k": SIZE, "d_v": SIZE}
-        | {"dropout_prob": PROBABILITY, "bias": FLAG, "output_bias": FLAG},
-    ),
-    "modern.RotaryMultiHeadAttention": (HEADS, {"d_k": (5,), "base": (1.0, 0.5, "x")}),
-    "modern.RMSNorm": ({"d_model": 12}, {"d_model": SIZE, "eps": (0.0, -1e-5, "1")}),
-    "layer_norm.LayerNorm": (
+#: A call that is right, and for each argument values that are not.
+Row = tuple[dict[str, Any], dict[str, tuple[Any, ...]]]
+
+
+def classes() -> Iterator[type]:
+    """The configurations of the models by name, and the modules of the lessons."""
+    yield from (entry.load_class().Config for entry in labml_nn.models().values())
+    names = (".".join(path.relative_to(ROOT).with_suffix("").parts) for path in LESSONS.values())
+    lessons = [import_module(name.removesuffix(".__init__")) for name in names]
+    for lesson in (*lessons, gated_delta_net):
+        for kind in vars(lesson).values():
+            own = isinstance(kind, type) and kind.__module__ == lesson.__name__
+            if own and issubclass(kind, nn.Module):
+                yield kind
+
+
+def row(kind: type) -> Row | None:
+    """The row of a class by its annotations; none if it needs an argument that `RIGHT` lacks."""
+    parameters = dict(inspect.signature(kind).parameters)
+    if issubclass(kind, LanguageModelConfig) and kind is not LanguageModelConfig:
+        base = inspect.signature(LanguageModelConfig).parameters
+        parameters = {k: v for k, v in parameters.items() if k == "n_vocab" or k not in base}
+    needed = [name for name, one in parameters.items() if one.default is one.empty]
+    needed += [name for name in HEADS if name in parameters and name not in needed]
+    if not set(needed) <= set(RIGHT):
+        return None
+    hints = get_type_hints(kind if issubclass(kind, LanguageModelConfig) else kind.__init__)
+    wrong: dict[str, tuple[Any, ...]] = {}
+    for name in parameters:
+        several = get_args(hints[name])
+        optional = NoneType in several
+        annotation = several[0] if optional else hints[name]
+        if annotation is bool:
+            wrong[name] = FLAG
+        elif annotation is int:
+            wrong[name] = (*SIZE, 5) if name == "heads" and "d_k" not in needed else SIZE
+        elif annotation is float and name.endswith("_prob"):
+            wrong[name] = PROBABILITY[: 2 if optional else 3]
+        elif get_origin(annotation) is Literal:
+            wrong[name] = ("none of them",)
+    return {name: RIGHT[name] for name in needed}, wrong
+
+
+DERIVED = {
+    f"{kind.__module__}.{kind.__name__}".removeprefix("labml_nn."): found
+    for kind in classes()
+    if (found := row(kind)) is not None
+}
+#: Of other classes.
+ROWS: dict[str, Row] = {
+    "transformers.modern.RotaryMultiHeadAttention": (HEADS, {"d_k": (5,), "base": (1.0, 0.5, "x")}),
+    "transformers.modern.RMSNorm": ({"d_model": 12}, {"d_model": SIZE, "eps": (0.0, -1e-5, "1")}),
+    "transformers.layer_norm.LayerNorm": (
         {"normalized_shape": 12},
         {"normalized_shape": (0, 12.0), "eps": (-1e-5, math.nan, math.inf, "small", True)}
         | {"elementwise_affine": FLAG, "bias": FLAG},
     ),
-    "feed_forward.FeedForward": (
+    "transformers.feed_forward.FeedForward": (
         {"d_model": 12, "d_ff": 28},
         {"d_model": SIZE, "d_ff": (*SIZE, "28"), "dropout": PROBABILITY}
         | {"activation": ("gelu", nn.GELU), "is_gated": FLAG}
         | {"bias1": FLAG, "bias2": FLAG, "bias_gate": FLAG},
     ),
-    "label_smoothing_loss.LabelSmoothingLoss": (
+    "transformers.label_smoothing_loss.LabelSmoothingLoss": (
         {"size": 3, "padding_idx": 0, "smoothing": 0.1},
         {"size": (*SIZE, 2), "padding_idx": (3, -1, 0.5), "smoothing": (-0.1, 1.1)},
     ),
-    "positional_encoding.PositionalEncoding": (
-        {"d_model": 12, "dropout_prob": 0.1},
-        {"d_model": (*SIZE, "4"), "dropout_prob": PROBABILITY, "max_len": SIZE},
-    ),
-    "positional_encoding.LearnedPositionalEncoding": (
-        {"d_model": 12, "dropout_prob": 0.1},
-        {"d_model": (*SIZE, "4"), "dropout_prob": PROBABILITY, "max_len": SIZE},
-    ),
-    "models.EmbeddingsWithPositionalEncoding": (
-        {"d_model": 12, "n_vocab": 19},
-        {"d_model": SIZE, "n_vocab": SIZE, "max_len": SIZE},
-    ),
-    "models.EmbeddingsWithLearnedPositionalEncoding": (
-        {"d_model": 12, "n_vocab": 19},
-        {"d_model": SIZE, "n_vocab": SIZE, "max_len": SIZE},
-    ),
-    "models.Generator": ({"n_vocab": 19, "d_model": 12}, {"n_vocab": SIZE, "d_model": SIZE}),
-    "models.TransformerLayer": (
+    "transformers.models.TransformerLayer": (
         NETWORK | {"self_attn": MultiHeadAttention(3, 12)},
         {"d_model": SIZE, "dropout_prob": PROBABILITY, "norm_first": FLAG},
     ),
-    "models.Encoder": ({"layer": LAYER, "n_layers": 2}, {"n_layers": SIZE, "final_norm": FLAG}),
-    "models.Decoder": ({"layer": LAYER, "n_layers": 2}, {"n_layers": SIZE, "final_norm": FLAG}),
-    "feedback.FeedbackAttention": (
-        HEADS,
-        {"heads": (*SIZE, 5), "d_model": SIZE, "dropout_prob": PROBABILITY}
-        | {"is_kv_precomputed": FLAG, "max_distance": SIZE},
+    "transformers.models.Encoder": (
+        {"layer": LAYER, "n_layers": 2},
+        {"n_layers": SIZE, "final_norm": FLAG},
     ),
-    "feedback.FeedbackTransformerLayer": (
+    "transformers.models.Decoder": (
+        {"layer": LAYER, "n_layers": 2},
+        {"n_layers": SIZE, "final_norm": FLAG},
+    ),
+    "transformers.feedback.FeedbackTransformerLayer": (
         NETWORK | {"attn": FeedbackAttention(3, 12)},
         {"d_model": SIZE, "dropout_prob": PROBABILITY},
     ),
-    "feedback.FeedbackTransformer": (
+    "transformers.feedback.FeedbackTransformer": (
         {"layer": FEEDBACK_LAYERS[0], "n_layers": 2},
         {"n_layers": SIZE, "horizon": SIZE, "norm_memory": FLAG},
     ),
-    "feedback.FeedbackTransformerKV": (
+    "transformers.feedback.FeedbackTransformerKV": (
         {"layer": FEEDBACK_LAYERS[1], "n_layers": 2} | HEADS,
         {"horizon": SIZE, "norm_memory": FLAG, "heads": (2, 5)},
     ),
-}
-CONFIG = {"n_vocab": 19, "d_model": 12, "heads": 3}
-MODELS = {
     "language_model.LanguageModelConfig": (
         {"n_vocab": 19},
         {"n_vocab": SIZE, "padding_token": (-1, 19, "0"), "label_smoothing": (1.1, -0.1, None)}
         | {"init_lower": (-0.1,), "init_upper": (0.1,)},
-    ),
-    "transformers.autoregressive.AutoregressiveConfig": (
-        CONFIG,
-        {"n_layers": SIZE, "max_len": SIZE, "heads": (*SIZE, 5), "d_model": SIZE}
-        | {"d_k": SIZE, "d_v": SIZE, "d_ff": SIZE, "dropout_prob": PROBABILITY}
-        | {"positions": ("learnt", None), "norm": ("rsm",), "activation": ("gleu",)}
-        | dict.fromkeys(("norm_first", "qk_norm", "bias", "tied"), FLAG)
-        | dict.fromkeys(("embedding_norm", "zero_init"), FLAG),
-    ),
-    "transformers.encoder_decoder.EncoderDecoderConfig": (
-        CONFIG | {"d_k": 4},
-        {"heads": SIZE, "d_model": SIZE, "n_layers": SIZE, "max_len": SIZE}
-        | {"n_source_vocab": SIZE, "d_k": SIZE, "d_ff": SIZE, "n_vocab": (0, 2)}
-        | {"n_encoder_layers": SIZE, "n_decoder_layers": SIZE, "dropout_prob": PROBABILITY}
-        | {"embedding_dropout_prob": (2.0,), "attention_dropout_prob": (2.0,)}
-        | {"feed_forward_dropout_prob": (2.0,), "positions": ("rotary",)}
-        | {"activation": ("tanh",), "bias": FLAG, "tied": FLAG, "norm_first": FLAG}
-        | {"padding_token": (1,), "start_token": (19,), "end_token": (1,)},
-    ),
-    "transformers.feedback.language_model.FeedbackConfig": (
-        CONFIG,
-        {"heads": (*SIZE, 5), "d_ff": SIZE, "n_layers": SIZE, "max_len": SIZE}
-        | {"dropout_prob": PROBABILITY, "shared_kv": FLAG, "norm_memory": FLAG, "tied": FLAG},
-    ),
-    "recurrent.elman.ElmanCell": (
-        {"d_model": 12, "d_hidden": 7},
-        {"d_model": SIZE, "d_hidden": SIZE, "bias": FLAG, "nonlinearity": ("tan", 3)},
-    ),
-    "recurrent.elman.ElmanLayer": (
-        {"d_model": 12, "d_hidden": 7},
-        {"d_hidden": SIZE, "bias": FLAG, "nonlinearity": ("tan",), "learn_h_0": FLAG},
-    ),
-    "recurrent.elman.Elman": (
-        {"d_model": 12, "d_hidden": 7},
-        {"d_model": SIZE, "d_hidden": SIZE, "n_layers": SIZE, "dropout_prob": PROBABILITY},
-    ),
-    "lstm.LSTMCell": (
-        {"input_size": 12, "hidden_size": 7},
-        {"input_size": SIZE, "hidden_size": SIZE, "layer_norm": FLAG},
-    ),
-    "lstm.LSTM": (
-        {"input_size": 12, "hidden_size": 7, "n_layers": 2},
-        {"input_size": SIZE, "hidden_size": SIZE, "n_layers": SIZE, "dropout_prob": PROBABILITY},
-    ),
-    "lstm.gru.GRUCell": (
-        {"input_size": 12, "hidden_size": 7},
-        {"input_size": SIZE, "hidden_size": SIZE},
-    ),
-    "lstm.gru.GRU": (
-        {"input_size": 12, "hidden_size": 7, "n_layers": 2},
-        {"input_size": SIZE, "hidden_size": SIZE, "n_layers": SIZE, "dropout_prob": PROBABILITY},
-    ),
-    "lstm.gru.GRUConfig": (
-        {"n_vocab": 19},
-        {"d_model": SIZE, "d_hidden": SIZE, "n_layers": SIZE, "dropout_prob": PROBABILITY},
-    ),
-    "lstm.LSTMConfig": (
-        {"n_vocab": 19},
-        {"d_model": SIZE, "d_hidden": SIZE, "n_layers": SIZE, "dropout_prob": PROBABILITY}
-        | {"layer_norm": FLAG},
-    ),
-    "recurrent.linear_attention.ShortConvolution": (
-        {"features": 12},
-        {"features": SIZE, "width": SIZE},
-    ),
-    "recurrent.delta_net.ShortConvolution": (
-        {"features": 12},
-        {"features": SIZE, "width": SIZE},
-    ),
-    "recurrent.gated_delta_net.ShortConvolution": (
-        {"features": 12},
-        {"features": SIZE, "width": SIZE},
-    ),
-    "recurrent.mamba2.ShortConvolution": (
-        {"features": 12},
-        {"features": SIZE, "width": SIZE},
-    ),
-    "recurrent.linear_attention.LinearAttention": (
-        {"d_model": 12, "heads": 3},
-        {"d_model": SIZE, "heads": (*SIZE, 5), "conv": SIZE},
-    ),
-    "recurrent.linear_attention.LinearAttentionConfig": (
-        {"n_vocab": 19},
-        {"d_model": SIZE, "heads": (*SIZE, 5), "n_layers": SIZE, "d_ff": SIZE, "conv": SIZE}
-        | {"dropout_prob": PROBABILITY},
-    ),
-    "recurrent.delta_net.DeltaNet": (
-        {"d_model": 12, "heads": 3},
-        {"d_model": SIZE, "heads": (*SIZE, 5), "d_k": SIZE, "d_v": SIZE, "conv": SIZE}
-        | {"allow_neg_eigval": FLAG},
-    ),
-    "recurrent.gated_delta_net.GatedDeltaNet": (
-        {"d_model": 12, "heads": 3},
-        {"d_model": SIZE, "heads": (*SIZE, 5), "d_k": SIZE, "d_v": SIZE, "conv": SIZE}
-        | {"allow_neg_eigval": FLAG},
-    ),
-    "recurrent.delta_net.DeltaNetConfig": (
-        {"n_vocab": 19, "d_model": 12, "heads": 3},
-        {"d_model": SIZE, "heads": (*SIZE, 5), "d_k": SIZE, "d_v": SIZE, "conv": SIZE}
-        | {"n_layers": SIZE, "d_ff": SIZE, "dropout_prob": PROBABILITY}
-        | {"gated": FLAG, "allow_neg_eigval": FLAG},
-    ),
-    "recurrent.elman.ElmanConfig": (
-        {"n_vocab": 19},
-        {"d_model": SIZE, "d_hidden": SIZE, "n_layers": SIZE, "nonlinearity": ("rely",)}
-        | dict.fromkeys(("embedding_dropout_prob", "output_dropout_prob"), PROBABILITY)
-        | {"dropout_prob": PROBABILITY, "tied": FLAG, "tanh_projections": FLAG, "learn_h_0": FLAG},
-    ),
-    "recurrent.mamba2.Mamba2": (
-        {"d_model": 12, "heads": 3},
-        {"d_model": SIZE, "heads": (*SIZE, 5), "d_k": SIZE, "d_v": SIZE, "conv": SIZE}
-        | {"groups": (*SIZE, 2), "bias": FLAG},
-    ),
-    "recurrent.mamba2.Mamba2Config": (
-        {"n_vocab": 19},
-        {"d_model": SIZE, "heads": (*SIZE, 5), "n_layers": SIZE, "d_ff": SIZE, "conv": SIZE}
-        | {"d_k": SIZE, "d_v": SIZE, "groups": (*SIZE, 3), "dropout_prob": PROBABILITY},
     ),
     "sampling.Temperature": ({"temperature": 1.0}, {"temperature": (0.0, math.inf, "1")}),
     "sampling.TopK": ({"k": 3}, {"k": SIZE}),
@@ -229,7 +144,25 @@ MODELS = {
     ),
     "utils.independent_copies": ({"module": nn.Linear(3, 5), "n": 2}, {"n": SIZE}),
 }
-ALL = {f"transformers.{name}": case for name, case in TRANSFORMERS.items()} | MODELS
+#: What annotations do not tell: widths that do not fit, and names that only others know.
+MORE: dict[str, dict[str, tuple[Any, ...]]] = {
+    "transformers.mha.MultiHeadAttention": {"d_model": (10,)},
+    "transformers.positional_encoding.PositionalEncoding": {"d_model": ("4",)},
+    "transformers.positional_encoding.LearnedPositionalEncoding": {"d_model": ("4",)},
+    "transformers.autoregressive.AutoregressiveConfig": {"positions": (None,)},
+    "transformers.encoder_decoder.EncoderDecoderConfig": {"n_vocab": (2,)}
+    | {"padding_token": (1,), "start_token": (19,), "end_token": (1,)}
+    | {"positions": ("rotary",), "activation": ("tanh",)},
+    "recurrent.elman.ElmanCell": {"nonlinearity": ("tan", 3)},
+    "recurrent.elman.ElmanLayer": {"nonlinearity": ("tan",)},
+    "recurrent.elman.ElmanConfig": {"nonlinearity": ("rely",)},
+    "recurrent.mamba2.Mamba2": {"groups": (2,)},
+    "recurrent.mamba2.Mamba2Config": {"groups": (2,)},
+}
+ALL = DERIVED | ROWS
+for _name, _more in MORE.items():
+    for _argument, _values in _more.items():
+        ALL[_name][1][_argument] = (*ALL[_name][1].get(_argument, ()), *_values)
 REFUSED = [
     pytest.param(name, argument, value, id=f"{name}-{argument}-{value!r:.20}")
     for name, (_, wrong) in ALL.items()

@@ -12,6 +12,7 @@ import pytest
 import torch
 from shape_tools import unpack
 
+from docs_src.lessons import LESSONS
 from labml_nn import kernels
 from pylit.runs.shapes.lines import Axes
 from pylit.runs.shapes.plan import read_plan
@@ -20,31 +21,19 @@ from pylit.runs.shapes.replay import replay_script
 from pylit.runs.shapes.trace import read_traces
 
 ROOT = Path(__file__).parents[2]
-LESSONS = {
-    "delta_net": "recurrent/delta_net.py",
-    "elman": "recurrent/elman/__init__.py",
-    "feedback": "transformers/feedback/__init__.py",
-    "gru": "lstm/gru.py",
-    "linear_attention": "recurrent/linear_attention.py",
-    "lstm": "lstm/__init__.py",
-    "mamba2": "recurrent/mamba2.py",
-    "mha": "transformers/mha.py",
-    "models": "transformers/models.py",
-    "positional_encoding": "transformers/positional_encoding.py",
-}
 
 
 @cache
 def traces(lesson):
     """The module of traces of a lesson, its replay, and the path of the lesson."""
-    path = ROOT / "docs_src/traces/labml_nn" / LESSONS[lesson]
+    path = ROOT / "docs_src/traces" / LESSONS[lesson].relative_to(ROOT)
     spec = importlib.util.spec_from_file_location(f"traces_of_{lesson}", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     functions, report = read_traces(path.read_text(encoding="utf-8"), path.name, Axes())
     assert not report
     (replay,) = (function.replay for function in functions if function.replay)
-    return module, replay, ROOT / "labml_nn" / LESSONS[lesson]
+    return module, replay, LESSONS[lesson]
 
 
 def play(lesson, tracer):
@@ -196,7 +185,7 @@ def test_stops_of_attention():
 
 
 def test_stops_of_a_decoder_layer():
-    attended, looked, crossed, _ = (stop("models", n) for n in range(4))
+    attended, looked, crossed, _ = (stop("encoder_decoder", n) for n in range(4))
     assert attended["attend.attn"].shape == (8, 8, 1, 4)
     assert "returns" in looked
     weights = crossed["look.attn"]
