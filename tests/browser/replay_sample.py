@@ -128,14 +128,12 @@ def write_sample(site: Path, folder: Path) -> Sample:
     shutil.copytree(site / "assets", folder / "assets")
     page = folder / MHA
     page.parent.mkdir(parents=True)
-    html = re.sub(
-        r'<button[^>]* class="js replay-start".*?</button>', "", (site / MHA).read_text("utf-8")
-    )
     button = '<button type="button" class="js replay-start" data-replay="sample.js">Replay</button>'
-    page.write_text(
-        html.replace('</header>\n<div class="s', f'{button}</header>\n<div class="s', 1), "utf-8"
+    html, replaced = re.subn(
+        r'<button[^>]* class="js replay-start".*?</button>', button, (site / MHA).read_text("utf-8")
     )
-    assert button in page.read_text("utf-8")
+    assert replaced == 1
+    page.write_text(html, "utf-8")
     script = f"pylitReplay({json.dumps(replay, ensure_ascii=False)});\n"
     page.with_name("sample.js").write_text(script, encoding="utf-8")
     return Sample(page, steps, [tensor for tensor, _ in tensors])
