@@ -1,5 +1,6 @@
 """A replay with tensors of every kind, and the page of multi-head attention that plays it."""
 
+import ast
 import base64
 import json
 import math
@@ -53,9 +54,12 @@ def packed(tensor: Tensor, axes: str, weights: bool = False) -> dict[str, Any]:
 
 
 def line_of(code: str, until: str = "") -> dict[str, int]:
-    """The lines of the statement that begins with `code`."""
-    lines = Path(SOURCE).read_text("utf-8").splitlines()
-    first = next(i for i, line in enumerate(lines, 1) if line.strip().startswith(code))
+    """The lines of the statement that begins with `code`, after the docstring of the module."""
+    text = Path(SOURCE).read_text("utf-8")
+    start, lines = ast.parse(text).body[0].end_lineno or 0, text.splitlines()
+    first = next(
+        i for i, line in enumerate(lines, 1) if i > start and line.strip().startswith(code)
+    )
     if not until:
         return {"line": first}
     last = next(i for i, line in enumerate(lines, 1) if i > first and line.strip() == until)

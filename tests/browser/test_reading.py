@@ -120,11 +120,13 @@ def test_j_and_k_go_through_all_sections(visit: Callable[..., Visit]):
     window = visit(MHA)
     count = window.page.locator(".s").count()
     at = "[...document.querySelectorAll('.s')].indexOf(document.querySelector('.s.on:focus'))"
-    steps = []
-    for key in "j" * count + "k" * (count - 1):
-        window.page.keyboard.press(key)
-        steps.append(window.page.evaluate(at))
-    assert steps[-2 * count + 2 :] == [*range(1, count), *reversed(range(count - 1))]
+    for key, order in (("j", range(count)), ("k", range(count)[::-1])):
+        steps = [window.page.evaluate(at)]
+        for _ in range(count):
+            window.page.keyboard.press(key)
+            steps.append(window.page.evaluate(at))
+        # The section in sight is the first; there is none behind the last.
+        assert [*dict.fromkeys(step for step in steps if step >= 0)] == [*order][steps[0] < 0 :]
 
 
 def test_single_keys_can_be_switched_off_and_stay_off(visit: Callable[..., Visit]):

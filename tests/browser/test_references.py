@@ -72,5 +72,5 @@ def test_an_exercise_leads_to_its_answer(visit: Callable[..., Visit]):
     page.wait_for_url(f"**/{MHA}#exercise-2")
     question = page.locator("#exercise-2")
     expect(question).to_be_in_viewport()
-    answer = question.locator("xpath=following-sibling::details[1]")
+    answer = question.locator("xpath=following::details[1]")
     expect(answer.locator("summary")).to_have_text("Answer")
