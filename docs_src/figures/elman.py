@@ -141,7 +141,7 @@ def forgetful():
             alone.append(word(196, y - 4 + 16 * i, one, size="small"))
             alone.append(element("rect", f"f t{GREY}", fill_opacity=".5", **bar))
             alone.append(text(235, y - 5 + 16 * i, "½"))
-        alone.append(text(252, y - 6, "right:"))
+        alone.append(text(252, y - 6, "target"))
         alone.append(word(270, y + 14, target, size="mid"))
     window, step = [title("a window: other weights at each position")], 40.0
     for row, start in enumerate((0, 1)):
@@ -304,7 +304,8 @@ def hello():
             (222, "W x", "letter", from_letter),
             (240, "U h", "memory", from_state),
         ):
-            parts.append(letter(left + 12, y, (name, WEIGHT)))
+            index = _below(t + (made == "letter"))
+            parts.append(letter(left + 12, y, (name + index, WEIGHT)))
             parts.append(hook(text(left + 132, y, listed(sums[t]), "end", "num"), made))
         parts.append(arrow(x, 270, x, 250, f"l t{WEIGHT} thick"))
         parts.append(hook(word(x, 297, one, size="large"), "word"))
@@ -427,17 +428,17 @@ def model():
     """From a token to its loss: boxes lead to the code."""
     x, high, gap, top, parts = 84.0, 28.0, 20.0, 2.0, []
     chain = (
-        ("token", GREY, "", ("w", None), "which letter"),
-        ("one-hot or embedding", WEIGHT, "#ElmanLanguageModel.forward", ("x", None), "C numbers"),
-        ("the cell", STATE, "#ElmanCell.forward", ("h", STATE), "N numbers"),
-        ("R h + c", WEIGHT, "#ElmanLanguageModel.forward", ("z", None), "V logits"),
-        ("softmax", GREY, "", ("p", None), "V probabilities"),
+        ("token", GREY, "", ("wₜ", None), "which letter"),
+        ("one-hot or embedding", WEIGHT, "#ElmanLanguageModel.forward", ("xₜ", None), "C numbers"),
+        ("the cell", STATE, "#ElmanCell.forward", ("hₜ", STATE), "N numbers"),
+        ("R hₜ + c", WEIGHT, "#ElmanLanguageModel.forward", ("zₜ", None), "V logits"),
+        ("softmax", GREY, "", ("pₜ", None), "V probabilities"),
         ("− ln p of the target", ERROR, "#training-and-generation", ("ℒ", ERROR), "the loss"),
     )
     for level, (words, tone, to, symbol, about) in enumerate(chain):
         y = top + (len(chain) - 1 - level) * (high + gap)
         parts.append(box(x, y, 140, high, words, tone, to))
-        parts += [letter(160, y + 19, symbol), text(176, y + 18, about)]
+        parts += [letter(160, y + 19, symbol), text(184, y + 18, about)]
         if level:
             parts.append(arrow(x, y + high + gap, x, y + high + 2, f"l t{GREY}"))
     y = top + 3 * (high + gap)
@@ -588,7 +589,7 @@ def _cliff():
     plot = Plot(
         (0.9, 1.06),
         (0, 150),
-        title="the loss of one unit, 50 steps",
+        title="loss of one unit: (u⁵⁰ − 0.5)²",
         x_label="weight u",
         height=134,
         x_ticks=(0.9, 0.95, 1, 1.05),
@@ -617,20 +618,22 @@ def _cliff():
 
 def chunks():
     """The state goes on from chunk to chunk, the gradient does not."""
-    width, gap, parts = 80.0, 24.0, [title("chunk by chunk")]
-    for i, chunk in enumerate(("hello", "␣yell", "ow␣fe")):
+    width, gap, parts = 130.0, 28.0, [title("chunks of ten")]
+    for i, chunk in enumerate(("hello␣yell", "ow␣fellow,")):
         x = i * (width + gap)
         parts.append(cell(x, 30, width, 30, STATE, 0.1))
-        parts += [word(x + 10 + j * 15, 50, one) for j, one in enumerate(chunk)]
-        parts.append(arrow(x + width + 1, 45, x + width + gap - 2, 45, f"l t{STATE} thick"))
+        parts += [word(x + 9 + j * 12.4, 50, one, size="small") for j, one in enumerate(chunk)]
+        if not i:
+            parts.append(arrow(x + width + 1, 45, x + width + gap - 2, 45, f"l t{STATE} thick"))
         parts.append(arrow(x + width - 3, 80, x + 5, 80, f"l t{ERROR} thick"))
         parts.append(line(x + 1, 72, x + 1, 88, f"l t{ERROR} thick"))
     parts.append(text(0, 110, "The state goes on,", classes=f"t{STATE}"))
     parts.append(text(0, 126, "the gradient stops at the start.", classes=f"t{ERROR}"))
     return Figure(
         [Panel(WIDTH, 132, tuple(parts))],
-        "Three chunks of five letters. An arrow leads from each chunk to the next, and below each "
-        "chunk one goes back from its end to its beginning and stops there.",
+        "Two chunks of ten, hello yell and ow fellow with a comma. An arrow leads from "
+        "the first chunk to the second, and below each one goes back from its end to its beginning "
+        "and stops there.",
     )
 
 
@@ -641,7 +644,7 @@ def learning():
     plot = Plot((0, 50), (0, 2.5), title="loss, nats a letter", x_label="update", height=110)
     plot.line(range(1, len(found) + 1), found, ERROR)
     guess = math.log(len(made["letters"]))
-    plot.note(50, guess, f"guessing, {guess:.2f}", "end")
+    plot.note(50, guess, f"guessing: ln {len(made['letters'])} = {guess:.2f}", "end")
     plot.note(50, found[-1] + 0.18, f"{found[-1]:.2f}", "end")
     parts, said, y = [title("what it predicts afterwards")], [], 36.0
     for prompt, shares in made["shares"].items():
@@ -747,7 +750,7 @@ def lamp_by_step():
         (0, 3),
         (0.4, 1.05),
         title="right answers, five seeds each",
-        x_label="step",
+        x_label="step, on a logarithmic scale",
         height=170,
         x_ticks=(),
         y_ticks=(0.5, 0.75, 1),

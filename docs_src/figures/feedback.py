@@ -43,6 +43,7 @@ from pylit.figures.draw import (
     letter,
     line,
     listed,
+    polyline,
     ribbon,
     shown,
     text,
@@ -113,7 +114,11 @@ def program():
             if fresh and not j:
                 parts.append(arrow(left - 24, y, left + 3, y, f"l t{STATE} thick"))
             elif fresh:
-                parts.append(arrow(left - 24, y - 19, left + w + 3, y - 7, f"l t{STATE} thick"))
+                # Over the value of x.
+                over, to = y - 18, left + w
+                d = polyline([(left - 24, y), (left - 10, over), (to - 6, over), (to, y - 11)])
+                parts.append(element("path", f"l t{STATE} thick", d=d))
+                parts.append(arrow(to - 1, y - 12, to + 4, y - 6, f"l t{STATE} thick"))
     end = top + len(PROGRAM) * h - 10
     parts.append(text(left + 1.5 * w, end, f"prints {_result(4)}", "middle", "on"))
     said = "; ".join(
@@ -247,7 +252,7 @@ def shortcut():
     goal = x0 + count * w / 2
     for j in range(count):
         parts.append(ribbon(x0 + (j + 0.5) * w, 58, goal, 92, weight, A, 14))
-    parts.append(text(WIDTH, 88, f"weights {shown(weight)} each", "end", f"t{A}"))
+    parts.append(text(0, 84, f"weights {shown(weight)} each", classes=f"t{A}"))
     parts.append(cell(goal - 22, 92, 44, 26, V, 0.3))
     parts.append(text(goal, 109, shown(mean), classes="n"))
     parts.append(text(goal - 32, 109, "average", "end"))
@@ -266,35 +271,43 @@ def accuracy():
     """How many programs a model follows: by layers after 16 lines, and line by line."""
     last, lines = results("feedback", "accuracy"), results("feedback", "lines")
     depths = [int(name[-1]) for name in last if name.startswith("transformer")]
+    percent = [0, 20, 40, 60, 80, 100]
     plot = Plot(
-        (0.7, 4.3), (0, 103), title="right after 16 lines, of 100 programs", x_label="layers",
-        x_ticks=depths, y_ticks=[0, 20, 40, 60, 80, 100], height=150,
+        (0.7, depths[-1] + 0.3), (0, 103), title="right after line 15, of 100 programs",
+        x_label="layers", x_ticks=depths, y_ticks=percent, height=150,
     )  # fmt: skip
-    means = []
+    best, means = [100 * value for value in last["feedback 1"]], []
     for depth in depths:
         found = [100 * value for value in last[f"transformer {depth}"]]
         plot.dots([depth] * len(found), found, GREY)
         means.append(fmean(found))
     plot.line(depths, means, GREY)
-    best = [100 * value for value in last["feedback 1"]]
-    plot.line([1, 4.3], [fmean(best)] * 2, STATE, dashed=True)
     plot.dots([1] * len(best), best, STATE)
-    plot.note(4.25, 91, "with feedback: 1 layer", "end")
-    plot.note(depths[-1] - 0.1, means[-1] + 9, "Transformer", "end" if len(depths) > 1 else "start")
+    plot.add(text(*plot.at(1.12, 91), "one layer with feedback", classes=f"t{STATE}"))
+    plot.note(depths[-1] + 0.25, means[-1] + 9, "Transformer", "end")
 
-    steps = list(range(1, len(lines["feedback 1"][0])))
+    steps = range(len(lines["feedback 1"][0]))
     course = Plot(
-        (1, 31), (0, 103), title="line by line", x_label="line", x_ticks=[1, 5, 10, 15, 20, 25, 30],
-        y_ticks=[0, 20, 40, 60, 80, 100], height=150,
+        (0, steps[-1]), (0, 103), title="right after each line", x_label="line",
+        x_ticks=[0, 5, 10, 15, 20, 25, 30], y_ticks=percent, height=150,
     )  # fmt: skip
-    averages = {}
+    course.add(line(*course.at(15, 0), *course.at(15, 103), "g d"))
+    course.note(15.6, 32, "longer than any")
+    course.note(15.6, 23, "in training")
     for name, runs in lines.items():
         ys = [100 * fmean(run[t] for run in runs) for t in steps]
-        averages[name] = ys
         tone = STATE if name.startswith("feedback") else GREY
         course.line(steps, ys, tone)
-    course.add(line(*course.at(15, 0), *course.at(15, 100), "g d"))
-    course.note(15.4, 56, "longer than in training")
+        if tone == GREY:
+            # The number of layers stands on its line, between two of which one is above a half.
+            t = next(t for t in steps if ys[t + 1] < 50)
+            at = t + (ys[t] - 50) / (ys[t] - ys[t + 1])
+            x, y = course.at(at, 50)
+            course.add(text(x, y + 4, name[-1], "middle", "on halo"))
+        else:
+            course.add(text(*course.at(31, ys[-1] - 13), "feedback", "end", f"t{STATE}"))
+            course.add(text(*course.at(31, ys[-1] + 3), f"{ys[-1]:.0f}", "end", "on halo"))
+    course.add(text(*course.at(3.6, 47.5), "layers", "end", "halo"))
     said = "; ".join(
         f"{name}: {fmean(runs) * 100:.0f}, from {100 * min(runs):.0f} to {100 * max(runs):.0f}"
         for name, runs in last.items()
@@ -307,8 +320,9 @@ def accuracy():
     ]  # fmt: skip
     return Figure(
         [plot.panel(), course.panel()],
-        "Left, how many of 100 programs a model follows through 16 lines, five runs each. Model, "
-        f"layers: {said}. Right, the same after each of 32 lines; all models begin at 100.",
+        "Left, of how many programs in 100 a model knows x and y after line 15, five runs each. "
+        f"Model, layers: {said}. Right, the same after each of the lines 0 to 31; all models begin "
+        "at 100.",
         Table(["line", "2", "3", "4", "7", "15", "31"], rows),
     )
 
@@ -316,7 +330,7 @@ def accuracy():
 # --- What is written, and how it is read --------------------------------------------------------
 
 #: What the embedding and two layers have computed at step 2, and the layer weights.
-OUTPUTS = torch.tensor([[0.0, 0], [6, 5], [7, 5]])
+OUTPUTS = torch.tensor([[4.0, 0], [10, 0], [7, 0]])
 LAYER_WEIGHTS = torch.tensor([1.0, 1, 18]).log()
 
 
@@ -346,17 +360,15 @@ def mixture():
         text(left + 30, 30, "output", "middle"),
         text(at + w, 30, "share × output", "middle"),
     ]
-    second += grid(left, top, OUTPUTS, STATE, 30, h, most=7)
-    second += grid(at, top, parts, STATE, w, h, digits=2, most=7)
+    second += grid(left, top, OUTPUTS, STATE, 30, h, most=10)
+    second += grid(at, top, parts, STATE, w, h, digits=1, most=10)
     for i, name in enumerate(names):
         second.append(text(left - 8, top + i * h + 19, name, "end"))
     second.append(line(at, y + 4, at + 2 * w, y + 4, f"l t{STATE}"))
-    second += grid(at, y + 8, [parts.sum(0)], STATE, w, h, digits=2, most=7)
+    second += grid(at, y + 8, [parts.sum(0)], STATE, w, h, digits=1, most=10)
     second.append(letter(at - 10, y + 27, ("m", STATE), at="end"))
-    for j, name in enumerate("xy"):
-        second.append(
-            text(at + (j + 0.5) * w, y + h + 24, f"{name} ≈ {parts.sum(0)[j]:.0f}", "middle")
-        )
+    words = f"slot 2: {_result(2)}"
+    second.append(text(at + w, y + h + 24, words, "middle", f"t{STATE}"))
     said = "; ".join(
         f"{name} {listed(o)}, layer weight {shown(a, 2)}, share {shown(s, 2)}"
         for name, o, a, s in zip(names, OUTPUTS, LAYER_WEIGHTS, shares, strict=True)
@@ -394,51 +406,55 @@ def _read_slots(biases=BIASES):
 def reading():
     """A head of step 3 reads three slots: match and distance, weights, average."""
     scaled, weights, found = _read_slots()
-    top, h, left = 76.0, 30.0, 40.0
-    first = [title("match and distance")]
-    first.append(text(left - 6, 35, "query", "end", f"t{Q}"))
-    first += grid(left, 18, [QUERY], Q, 26, 26)
-    first.append(text(left + 60, 35, "“about x”"))
-    heads = ((left + 26, "key", K), (left + 92, "match", None), (left + 148, "distance", None))
-    heads += ((left + 184, "bias", None), (left + 242, "sum / √2", None))
-    for x, words, tone in heads:
-        at = "middle" if words == "key" else "end"
-        first.append(text(x, top - 8, words, at, "" if tone is None else f"t{tone}"))
-    first += grid(left, top, KEYS, K, 26, h)
-    for s in range(3):
-        y = top + s * h + 19
-        first.append(text(left - 6, y, f"slot {s}", "end"))
-        columns = (shown(KEYS[s] @ QUERY), str(3 - s), shown(BIASES[s]), shown(scaled[s], 2))
-        for (x, *_), words in zip(heads[1:], columns, strict=True):
-            first.append(text(x, y, words, "end", "num"))
+    columns, now, top = (68.0, 134.0, 200.0), 262.0, 72.0
+    first = [title("at step 3: match and distance")]
+    for s, x in enumerate(columns):
+        first.append(arc(now - 8 * (2 - s), x, top - 2, 58 - 14 * s, weights[s].item(), A, 10))
+        first.append(cell(x - 29, top, 58, 26, STATE, 0.25))
+        first.append(text(x, top + 17, _result(s), classes="n"))
+        first += grid(x - 26, top + 42, [KEYS[s]], K, 26, 26)
+        match, bias = KEYS[s] @ QUERY, -BIASES[s]
+        sums = f"{shown(match)} − {shown(bias)} = {shown(match - bias)}"
+        for y, words in (
+            (86, str(3 - s)),
+            (106, sums),
+            (126, shown(scaled[s], 2)),
+        ):
+            first.append(text(x, top + y, words, "middle", "num"))
+    first.append(cell(now - 26, top, 52, 26, Q, 0.12))
+    first.append(text(now, top + 17, "x ?", classes="n"))
+    first += grid(now - 26, top + 42, [QUERY], Q, 26, 26)
+    first.append(text(now, top + 86, "query", "middle", f"t{Q}"))
+    for y, words, tone in (
+        (17, "slot", f"t{STATE}"),
+        (59, "key", f"t{K}"),
+        (86, "distance", ""),
+        (106, "score", ""),
+        (126, "/ √2", ""),
+    ):
+        first.append(text(0, top + y, words, classes=tone))
 
-    x, wide = 118.0, 50.0
-    parts = weights[:, None] * VALUES
-    second = [title("weights and average")]
-    second.append(text(left, top - 8, "weight", classes=f"t{A}"))
-    second.append(text(x + 26, top - 8, "value", "middle", f"t{V}"))
-    second.append(text(x + 62 + wide, top - 8, "weight × value", "middle"))
-    second += grid(x, top, VALUES, V, 26, h)
-    second += grid(x + 62, top, parts, V, wide, h, digits=3, most=7)
-    for s in range(3):
-        y = top + s * h
-        second.append(text(left - 6, y + 19, f"slot {s}", "end"))
-        size = {"x": left, "y": y + 5, "width": weights[s].item() * 34, "height": 20}
-        second.append(element("rect", f"f t{A}", **size, fill_opacity=".6"))
-        second.append(
-            text(left + 40 + 0 * size["width"], y + 19, shown(weights[s], 3), classes="num")
-        )
-    y = top + 3 * h
-    second.append(line(x + 62, y + 3, x + 62 + 2 * wide, y + 3, f"l t{V}"))
-    second += grid(x + 62, y + 7, [found], V, wide, h, digits=3, most=7)
-    second.append(text(x + 54, y + 26, "average", "end"))
+    parts, high, foot, goal = weights[:, None] * VALUES, 44.0, 78.0, 160.0
+    second = [title("weights, values and average"), text(0, foot - 4, "weight", classes=f"t{A}")]
+    for s, x in enumerate((90.0, 160.0, 230.0)):
+        tall = max(weights[s].item() * high, 1)
+        bar = {"x": x - 26, "y": foot - tall, "width": 52, "height": tall}
+        second.append(element("rect", f"f t{A}", **bar, fill_opacity=".6"))
+        second.append(text(x, foot - tall - 5, shown(weights[s], 3), "middle", "num"))
+        second += grid(x - 26, foot + 4, [VALUES[s]], V, 26, 26)
+        second.append(ribbon(x, foot + 55, goal, foot + 90, weights[s].item(), A, 10))
+        second.append(text(x, foot + 49, listed(parts[s], 3), "middle", "num halo"))
+    second.append(text(0, foot + 21, "value", classes=f"t{V}"))
+    second.append(text(0, foot + 49, "product"))
+    second += grid(goal - 50, foot + 92, [found], V, 50, 28, digits=3, most=7)
+    second.append(text(0, foot + 110, "average"))
     said = "; ".join(
         f"slot {s}: key {listed(KEYS[s])}, match {shown(KEYS[s] @ QUERY)}, bias "
         f"{shown(BIASES[s])}, weight {shown(weights[s], 3)}, value {listed(VALUES[s])}"
         for s in range(3)
     )
     return Figure(
-        [Panel(WIDTH, y + 4, tuple(first)), Panel(WIDTH, y + h + 12, tuple(second))],
+        [Panel(WIDTH, top + 132, tuple(first)), Panel(WIDTH, foot + 122, tuple(second))],
         f"The query {listed(QUERY)} meets three slots. {said}. The average of the values is "
         f"{listed(found, 3)}.",
     )
@@ -656,12 +672,12 @@ def kept():
 
 
 def times():
-    """A training step of three models, by the code of their pages and with kernels."""
+    """A training step of both models, by the code of their pages and with kernels."""
     tables = json.loads((RESULTS / "performance/feedback.json").read_text())["tables"]
     (rows,) = (table["rows"] for table in tables if table["table"] == "architectures")
     ms = {row["form"]: row["ms"] for row in rows}
-    names = ("Elman network", "Transformer", "Feedback Transformer")
-    labels, panels, said = ("Elman", "Transformer", "with feedback"), [], []
+    names = ("Transformer", "Feedback Transformer")
+    labels, panels, said = ("Transformer", "with feedback"), [], []
     for form, words in (("as on its page", "the code of the page"), ("kernels", "with kernels")):
         values = [ms[f"{name}, {form}"] for name in names]
         found = [f"{value:,.0f} ms" for value in values]
@@ -676,7 +692,7 @@ def shakespeare():
     kinds = (("transformer", "Transformer", GREY), ("feedback", "feedback", STATE))
     plot = Plot(
         (0, 3), (1.84, 2.06), title="loss on Shakespeare, five runs each", x_label="layers",
-        y_label="nats per character", x_ticks=[], y_ticks=[1.85, 1.9, 1.95, 2.0, 2.05], height=150,
+        y_label="lower is better", x_ticks=[], y_ticks=[1.85, 1.9, 1.95, 2.0, 2.05], height=150,
     )  # fmt: skip
     lines = (RESULTS / "feedback_depth.jsonl").read_text("utf-8").splitlines()
     runs = [json.loads(line) for line in lines]

@@ -59,7 +59,7 @@ def units():
     return Figure(
         [panel],
         "Two hidden units along a speech: unit 30 of layer 2 is negative in the name of the "
-        "speaker and positive elsewhere, unit 60 of layer 1 is positive at vowels.",
+        "speaker and positive elsewhere, unit 60 of layer 1 is positive at most vowels.",
         live="units",
     )
 

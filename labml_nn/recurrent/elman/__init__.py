@@ -24,8 +24,8 @@ by one letter. We need no one to write them down. A text is its own label.
 
 ![Each letter is the target of the one before it.](figure:elman.targets)
 
-**Why not the network that you know?** A feed-forward network computes hidden units
-$h = f(W x + b)$ from its input and remembers nothing. It receives the same *l* twice
+**Why not the network that you know?** A feed-forward network computes its hidden units
+$f(W x + b)$ from the input $x$ and remembers nothing. It receives the same *l* twice
 and must give the same answer twice, but one of the two would be wrong. Could we show it
 a window of several letters at once, with separate weights for each position in the
 window? That helps, but it has two faults. Whatever lies before the window is lost. And
@@ -38,11 +38,12 @@ weights.](figure:elman.forgetful)
 **One term more.** Elman reads one letter at a time, and gives the hidden units a second
 input: their own values after the letter before.
 
-$$h = f(W x + b) \quad \to \quad h_t = f(W x_t + U h_{t-1} + b)$$
+$$f(W x + b) \quad \to \quad h_t = f(W x_t + U h_{t-1} + b)$$
 
-The vector $h_t$ is the **hidden state** after step $t$. It is all that the network
-remembers. $W$ weighs the letter, $U$ weighs the memory, and $b$ is a bias. $f$ is an
-activation function, here tanh, which squeezes any number into the range from −1 to 1.
+The vector $h_t$ is the **hidden state** after step $t$. (It is not the letter *h*,
+which never has an index.) It is all that the network remembers. $W$ weighs the letter,
+$U$ weighs the memory, and $b$ is a bias. $f$ is an activation function, here tanh,
+which squeezes any number into the range from −1 to 1.
 
 $W$, $U$ and $b$ are the same at every step. So a word may have any length, and what
 the network learns at one position is available at all others. But the *effect* of a
@@ -52,8 +53,8 @@ letter is not always the same, because it depends on the state that the letter m
 below.](figure:elman.one_step)
 
 **How does a letter become a vector?** A **token** is what the model reads in one step,
-here a letter. If we numbered letters, for example h = 1, e = 2, l = 3, we would claim
-that *e* lies between the other two. Instead we use a **one-hot** vector, with one
+here a letter. If we numbered *h*, *e* and *l* as 1, 2 and 3, we would claim that *e*
+lies between the other two. Instead we use a **one-hot** vector, with one
 component for each token of the vocabulary. It is 1 for our token, and 0 for all others.
 Then the product $W x_t$ simply picks a column of $W$. You may think of $W$ as a table
 with one column for each letter.
@@ -71,11 +72,11 @@ before. The state before the first letter is zero.
 
 Read the word with the network. Then choose another word, or turn its memory down.
 
-1. The *h* gives −1 to unit 2, and tanh makes −0.76 of it. Unit 1 gets nothing, because
-   there is nothing to remember yet.
+1. The letter *h* gives −1 to unit 2, and tanh makes −0.76 of it. Unit 1 gets nothing,
+   because there is nothing to remember yet.
 
-2. The *e* gives nothing. But the memory does: unit 2 was −0.76, and twice that is −1.52
-   for unit 1. The state is (−0.91, 0).
+2. The letter *e* gives nothing. But the memory does: unit 2 was −0.76, and twice that
+   is −1.52 for unit 1. The state is (−0.91, 0).
 
 3. The first *l* gives 2 to unit 2. The memory gives nothing, because unit 2 was 0. The
    state is (0, 0.96).
@@ -88,8 +89,8 @@ Read the word with the network. Then choose another word, or turn its memory dow
 
 **From a state to a prediction.** One more matrix, $R$, *reads* the state. It gives one
 score for each letter, and these scores are called **logits**. The **softmax** turns
-them into probabilities. It raises $e$ to each of them and divides the results by their
-sum. For example, after *hel* the target *l* gets 47.28 / 49.30 = 0.96.
+them into probabilities. It takes the exponential of each, exp, and divides the results
+by their sum. For example, after *hel* the target *l* gets 47.28 / 49.30 = 0.96.
 
 ![The prediction after *hel*.](figure:elman.logits)
 
@@ -153,8 +154,8 @@ Its direction stays the same, but no update is too large. This does not bring ba
 has vanished. Nor does it help if the gradient is infinite: then it becomes NaN, not a
 number.
 
-![Left: two gradients. Right: from the wall of this loss, one step of plain gradient
-descent, learning rate 0.01.](figure:elman.clipping)
+![Left: two gradients. Right: one unit that starts at 1 and should be 0.5 after 50
+steps, and one step of gradient descent, learning rate 0.01.](figure:elman.clipping)
 
 **Long texts.** We read them in chunks. The state after one chunk starts the next, so
 the network still uses what it read long ago. But we let the gradient stop at the
@@ -164,9 +165,9 @@ Otherwise each update would go back through the whole text.
 ![Truncated backpropagation through time.](figure:elman.chunks)
 
 Let us try it: [40 lines](#training-and-generation) train 16 units to continue *hello
-yellow fellow*, ten letters at a time. One-hot vectors give way to **embeddings**,
-vectors of any width that are learned like every weight. After 50 updates the model has
-learned what we built by hand.
+yellow fellow,* which has nine different characters. One-hot vectors give way to
+**embeddings**, vectors of any width that are learned like every weight. After 50
+updates the model has learned what we built by hand.
 
 ![Training, and what it has achieved.](figure:elman.learning)
 
@@ -178,13 +179,14 @@ before the window and not off, everything is the other way round.
 
 ![Each step is a press or a dot. The last four are the same.](figure:elman.lamp)
 
-We train three small networks on 16 steps, and test them on 1,000. The first has a
-state of 16 numbers. The second sees the last four steps. The third is like the first,
-but $U$ stays 0. It guesses, and so does the second as soon as its window no longer
-reaches back to the beginning. With memory, all five networks are right at step 1,000 in
-each of 1,000 tests. They have learned what to do at *one* step, and that works at any.
+We train three small networks on 16 steps, and test them on 1,000. The first has a state
+of 16 numbers. The second sees the last four steps. The third is like the first, but $U$
+stays 0, so it can only guess. From step 5 on, so must the second, because its window no
+longer reaches back to the beginning. (At steps 3 and 4 it could know, but has not
+learned it well.) With memory, all five networks are right at step 1,000 in each of
+1,000 tests. They have learned what to do at *one* step, and that works at any.
 
-![The share of right answers; [how it was
+![To the right, equal distances multiply the step by equal factors. [How it was
 measured](#the-task-with-the-lamp).](figure:elman.lamp_by_step)
 
 **What does a state learn to store?** Our program does not say. A state must help to
@@ -251,7 +253,8 @@ CPU core, runs in this page. It writes like this:
 Watch its hidden units while it reads, see how far back the gradient reaches, and change
 one letter to see how soon it is forgotten.
 
-![One unit marks the names of speakers, another one vowels.](figure:live.units)
+![One unit is negative in names of speakers, another one positive at most
+vowels.](figure:live.units)
 """
 
 import math

@@ -11,10 +11,11 @@ tones: {query: 3, key: 1, value: 2, weight: 0, memory: 5, slot: 5}
 
 Read this program line by line. What does it print?
 
-You keep two numbers in mind and change them as you go. We count lines from 0, as Python
-does. In line 2 the condition holds, because 5 is greater than 4, so `x` becomes 7. In
-line 3 you need this 7. It is greater than 6, so `y` becomes 6, and the program prints
-6. You could not skip line 2. Each line changes what the next one means.
+You keep two numbers in mind and change them as you go. (We count everything from 0:
+lines, steps, layers and slots.) In line 2 the condition holds, because 5 is greater
+than 4, so `x` becomes 7. In line 3 you need this 7. It is greater than 6, so `y`
+becomes 6, and the program prints 6. You could not skip line 2. Each line changes what
+the next one means.
 
 ![What you carry on from line to line.](figure:feedback.program)
 
@@ -35,8 +36,9 @@ at? Let us fill in which result is known where.
    6.
 
 4. **Layer 3** finds the 6 for the last line. Each line that depends on the one before
-   costs one more layer, and a model of $L$ layers runs out of them. That is a pity.
-   When it came to line 3, the model *had* the 7. It only had it too high up.
+   costs one more layer, and a model of $L$ layers runs out of them. That is a pity,
+   because the 7 was there: layer 1 had found it in line 2. But layer 1 of line 3 can
+   see layer 0 only.
 
 ![Which layer knows which result. Choose other numbers, or fewer
 layers.](figure:feedback.layers)
@@ -52,12 +54,11 @@ far as anyone knows, no fixed number of layers is enough for programs of any len
 ## Feedback
 
 The **Feedback Transformer** ([@fan2020feedback]) puts what was concluded where every
-layer can see it. After each line it writes one vector to a **memory**. At all later
-steps *every* layer attends to this memory, the lowest layer too. So it has to read one
-line after the other:
+layer can see it. After each line it writes one vector, a **slot**, to a **memory**. In
+our example a slot says what its line has set. At all later steps *every* layer attends
+to this memory, the lowest layer too. So it has to read one line after the other:
 
-1. **Write.** Steps 0 and 1 read the first two lines. Each writes one **slot** of
-   memory.
+1. **Write.** Steps 0 and 1 read the first two lines. Each writes one slot.
 
 2. **Read and write.** At step 2, layer 1 finds the 3 and the 5 in memory. The result,
    7, goes into slot 2.
@@ -73,29 +74,33 @@ one.](figure:feedback.memory)
 
 **Does it work?** We trained small models on random programs of 16 lines. Numbers are
 counted modulo 6 (after 5 comes 0), and after each line a model must say what `x` and
-`y` are. After the last line, one layer with feedback is right in 100 of 100
-programs, two layers without in 6. (A guess is right in 3. The
-[recipe](#the-programs) is below.) Line by line, you see what the cells predict: one
-layer without feedback is right up to line 2, and then falls behind. The dashed line is
-the length in training.
+`y` are. After the last line, one layer with feedback is right in 100 of 100 programs.
+Without feedback, one layer is right in 5, and two layers in 6. (A guess is
+right in 3. The [recipe](#the-programs) is below.)
 
-![Five runs of each model, shown as dots on the left and as their mean on the
-right.](figure:feedback.accuracy)
+![Five runs of each model, as dots on the left and as their mean on the right. Each
+further layer helps the Transformer for a line or two.](figure:feedback.accuracy)
+
+The dashed line marks the longest programs in training. Beyond it, feedback makes
+mistakes, too. A wrong result stays in memory and makes later ones wrong, so about 2 of
+100 programs are lost with each further line.
 
 ## Writing
 
 **What is written?** A mixture of what all layers have computed at this step. (Why not
 the top layer alone? Training may choose that, but it [chose
-otherwise](#layer-weights).) Let us take vectors of two features, and pretend that the
-first holds `x` and the second `y`. Suppose that at step 2 the embedding knows neither,
-that layer 1 has made a mistake, and that layer 2 has corrected it.
+otherwise](#layer-weights).) Let us take vectors of two features, the first for an `x`,
+the second for a `y`. Suppose that in line 2 the embedding knows only the 4 that is
+added, that layer 1 has found 10, which is wrong, and that layer 2 has corrected it to
+7.
 
 Each layer has a learned number, its **layer weight** $a_l$, and the embedding has one
 as layer 0. The *softmax* turns them into **shares**, which are positive and sum to one:
 raise $e$ to each, and divide by the sum. These shares are *the same at every step* and
-for every text. Shares times outputs, added up, are the **memory vector** $m$.
+for every text. Shares times outputs, added up, are the **memory vector** $m$. Only this
+mixture has to be right. Here it is (7, 0), so slot 2 says that `x` is 7.
 
-![Nearly all of it comes from layer 2, so it is nearly (7, 5).](figure:feedback.mixture)
+![Nearly all of it comes from layer 2.](figure:feedback.mixture)
 
 ## Reading
 
@@ -104,16 +109,16 @@ head of layer 1 has a query for what it is looking for. Each slot has a key for 
 is about, and a value for what it says. We choose round numbers: (2, 0) means "about
 `x`", and (0, 2) "about `y`".
 
-Our head needs `x`, so slots 0 and 2 match. But only one of them is up to date! So a
-score has a second part, a bias $b_d$ for the **distance** $d$, which says how many
-steps ago the slot was written. Here it is −2 for each further step. As in all
-attention, the sum is divided by the root of the number of features, and a softmax makes
-weights of the three scores.
+Our head needs `x`. Slots 0 and 2 match, because query times key is 4. But only slot 2
+is up to date! So a score has a second part, a bias $b_d$ for the **distance** $d$,
+which says how many steps ago the slot was written. Here it is −2 for each further step.
+As in all attention, the sum is divided by the root of the number of features, and a
+softmax makes weights of the three scores.
 
 The average is nearly 7. Without the distance, slots 0 and 2 would count alike, and the
 head would find 4.86, which `x` never was.
 
-![A head that needs *x* finds the newest slot about it.](figure:feedback.reading)
+![The thicker a line, the larger the weight of a slot.](figure:feedback.reading)
 
 **In two formulas.** Write $x_t^l$ for the output of layer $l$ at step $t$. (This $x$ is
 a vector of the network, not the `x` of the program.) You have computed the second line,
@@ -137,12 +142,14 @@ before. In a Transformer it has $L$ layers, at any step. With feedback it passes
 layers of each step. So the chain grows with the text, as in a [recurrent
 network](../../recurrent/elman/__init__.py).
 
-![The longest chains, found with gradients.](figure:chains.unrolled)
+![Thick: a longest chain of layers, each of which needs the one
+before.](figure:chains.unrolled)
 
-**Can it learn over long distances?** In a recurrent network an error must travel back
-through every step, and fades on the way. Here it has a second way. Attention reaches
-every slot directly, so the gradient, too, gets from the last loss to the first slot in
-one hop.
+**Can it learn over long distances?** Training needs the **gradient**: how the error of
+a late step, its **loss**, would change with each number that was computed before. In a
+recurrent network it travels back through every step, and fades on the way. Here it has
+a second way. Attention reaches every slot directly, so the gradient, too, gets from the
+last loss to the first slot in one hop.
 
 ![The gradient from a loss to an early slot.](figure:feedback.hops)
 
@@ -156,9 +163,9 @@ work.
 ![The number in a cell says when it is computed.](figure:feedback.schedule)
 
 As the code stands below, a training step takes 6.7 times as long as that of a
-Transformer. Most of this time goes into starting many small operations. On a CPU our
-[kernel](../../kernels/__init__.py) starts them in one call and makes up for it. (We
-have not measured a GPU.)
+Transformer. Most of this time goes into starting many small operations. On a CPU, our
+[kernel](../../kernels/__init__.py), a program in C++ for the whole loop, makes up for
+it. (We have not measured a GPU.)
 
 ![A training step with 4 layers of 128 features, 16 texts of 128 tokens, and two CPU
 threads.](figure:feedback.times)
@@ -173,7 +180,8 @@ after the other. And there is less to remember. All layers share one memory, and
 is ahead in each of five runs, with eight there is no difference left. Long chains of
 conclusions seem to matter less in Shakespeare than in programs.
 
-![Loss on Shakespeare, with equal width, data and updates.](figure:feedback.shakespeare)
+![The mean of $-\ln p$, where $p$ is the probability of the right next letter. Width,
+data and updates are equal.](figure:feedback.shakespeare)
 
 ## Try it
 
@@ -188,8 +196,9 @@ Watch the memory grow, see what each head attends to, and make the memory shorte
 
 ## The whole in code
 
-Here is all of it. `E` holds a vector, and `b` a number, for each distance and head. So
-a query can prefer some distances, and [so can all of them](#distances).
+Here is all of it. The attention of a layer is PyTorch's own, with a bias `b` for each
+head and distance. (The module adds one [more term](#distances), which is zero at
+first.)
 
 ```python
 import torch
@@ -197,47 +206,35 @@ from torch import nn
 
 
 class Layer(nn.Module):
-    def __init__(self, d_model, heads, distances):
+    def __init__(self, C, heads, distances):
         super().__init__()
-        self.heads, self.norm = heads, nn.LayerNorm(d_model)
-        self.query, self.output = (nn.Linear(d_model, d_model) for _ in range(2))
-        self.E = nn.Parameter(torch.zeros(distances, 1, d_model))
-        self.b = nn.Parameter(torch.zeros(distances, 1, heads))
-        wide, narrow = nn.Linear(d_model, 4 * d_model), nn.Linear(4 * d_model, d_model)
-        self.network = nn.Sequential(nn.LayerNorm(d_model), wide, nn.ReLU(), narrow)
+        self.norm, self.attention = nn.LayerNorm(C), nn.MultiheadAttention(C, heads)
+        self.b = nn.Parameter(torch.zeros(heads, 1, distances))
+        parts = nn.LayerNorm(C), nn.Linear(C, 4 * C), nn.ReLU(), nn.Linear(4 * C, C)
+        self.network = nn.Sequential(*parts)
 
-    def forward(self, x, keys, values):
-        if n := len(keys):
-            products = self.query(self.norm(x)) * (keys + self.E[-n:])
-            products = products.unflatten(-1, (self.heads, -1))
-            scores = (products.sum(-1) + self.b[-n:]) / products.shape[-1] ** 0.5
-            weights = scores.softmax(0).repeat_interleave(products.shape[-1], -1)
-            x = x + self.output((weights * values).sum(0))
+    def forward(self, x, slots):
+        if n := len(slots):
+            b = self.b[..., -n:].repeat(len(x), 1, 1)
+            x = x + self.attention(self.norm(x)[None], slots, slots, attn_mask=b)[0][0]
         return x + self.network(x)
 
 
-class Feedback(nn.Module):
-    def __init__(self, d_model, heads, n_layers, distances):
-        super().__init__()
-        layers = (Layer(d_model, heads, distances) for _ in range(n_layers))
-        self.layers, self.norm = nn.ModuleList(layers), nn.LayerNorm(d_model)
-        self.a = nn.Parameter(torch.ones(n_layers + 1, 1, 1))
-        self.slot = nn.Linear(d_model, 2 * d_model, bias=False)
-
-    def forward(self, x_seq):
-        slots, top = x_seq.new_zeros(0, x_seq.shape[1], 2 * x_seq.shape[2]), []
-        for x in x_seq:
-            levels = [x]
-            for layer in self.layers:
-                levels.append(layer(levels[-1], *slots.chunk(2, -1)))
-            m = (self.a.softmax(0) * torch.stack(levels)).sum(0)
-            slots = torch.cat([slots, self.slot(m)[None]])
-            top.append(levels[-1])
-        return self.norm(torch.stack(top))
+def read(x_seq, layers, a, norm):
+    memory, top = x_seq[:0], []
+    for x in x_seq:
+        levels = [x]
+        for layer in layers:
+            levels.append(layer(levels[-1], memory))
+        m = torch.einsum("lbc,l->bc", torch.stack(levels), a.softmax(0))
+        memory = torch.cat([memory, m[None]])
+        top.append(levels[-1])
+    return norm(torch.stack(top))
 
 
-model = Feedback(d_model=64, heads=4, n_layers=2, distances=32)
-print(model(torch.randn(10, 3, 64)).shape)  # 10 steps, 3 texts
+layers = nn.ModuleList(Layer(C=64, heads=4, distances=32) for _ in range(2))
+a, norm = nn.Parameter(torch.ones(3)), nn.LayerNorm(64)
+print(read(torch.randn(10, 3, 64), layers, a, norm).shape)  # 10 steps, 3 texts
 ```
 """
 

@@ -174,6 +174,8 @@ def test_memory_decides_whether_the_lamp_is_known():
     # A window that reaches back to the beginning knows, and guesses from the next step on.
     fifth = task.TESTED.index(task.WINDOW + 1)
     assert all(min(run[:2]) > 0.95 and max(run[fifth:]) < 0.6 for run in found["window"])
+    # Before that it has not learned all that it could know, as the page says.
+    assert all(min(run[2:fifth]) < 0.95 for run in found["window"])
     assert f"sequences of {task.STEPS} steps" in flat(LESSON)
 
 
@@ -191,6 +193,28 @@ def test_the_program_learns_the_word():
     assert len(made["losses"]) == 50
     for prompt, target in (("hel", "l"), ("hell", "o")):
         assert made["shares"][prompt][target] > 0.95
+
+
+def test_the_text_that_is_learned_is_the_one_that_is_drawn():
+    """Its characters are counted where a guess among them is told, and chunks are ten long."""
+    made = figures._program()
+    assert len(made["letters"]) == 9 and "which has nine different characters" in flat(LESSON)
+    plots = "".join(panel.svg() for panel in figures.learning().panels)
+    assert f"ln 9 = {math.log(9):.2f}" in plots
+    assert "tokens[t : t + 10]" in LESSON and "chunks of ten" in figures.chunks().alt.lower()
+
+
+def test_a_unit_of_the_trained_network_is_positive_at_most_vowels():
+    run = figures.load_run(figures.TRAINED)
+    model, letters = run.model().eval(), run.vocabulary.texts
+    said = "My lord! What is the matter with you, that you are so sad?\nI am not of that mind."
+    state, positive = None, {True: [], False: []}
+    with torch.no_grad():
+        for letter in said:
+            _, state = model(torch.tensor([[letters.index(letter)]]), state)
+            positive[letter in "aeiou"].append(state[0, 0, 59].item() > 0)
+    vowels, others = (sum(found) / len(found) for found in positive.values())
+    assert vowels > 0.75 and others < 0.25
 
 
 def test_copies_add_up():
