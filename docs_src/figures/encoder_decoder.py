@@ -335,18 +335,26 @@ def whole():
     for j, x in enumerate(xs):
         column = memory[j, 0, :4, None]
         parts += grid(x - 11, 42, column, MEMORY, 22, 15, most=2.0, digits=0)
-    for t, x in enumerate(ts):
+    # Only one token is followed; the lines of the others would lie on its own.
+    followed, low = 1, 158
+    for t in (0, 2, followed):
         for s, source_x in enumerate(xs):
-            parts.append(ribbon(source_x + 13, 100, x, 130, weights[t, s].item(), A, 7))
-    for x, name, said in zip(ts, TARGET, written, strict=True):
+            near = t == followed
+            weight = weights[t, s].item() if near else 0.0
+            parts.append(ribbon(source_x, 104, ts[t], low, weight, A if near else GREY, 9, near))
+    x, most = ts[followed], int(weights[followed].argmax())
+    share = shown(weights[followed, most], 2)
+    parts.append(text((xs[most] + x) / 2, (104 + low) / 2 - 12, share, "middle", "big halo t0"))
+    for t, (x, name, said) in enumerate(zip(ts, TARGET, written, strict=True)):
         parts += [word(x, floor + 22, name, size="large"), arrow(x, floor - 6, x, 106, "l t4")]
-        parts.append(element("circle", f"f t{A}", cx=x, cy=130, r=4))
+        parts.append(element("circle", f"f t{A if t == followed else GREY}", cx=x, cy=low, r=4))
         parts += [arrow(x, 58, x, 40, "l t4"), word(x, 28, said, size="large")]
     return Figure(
         [Panel(600, floor + 38, tuple(parts))],
         f"The words {' '.join(SOURCE)} go into the encoder, and three vectors come out, the "
         f"memory. The decoder reads {', '.join(TARGET)} and writes {', '.join(written)}; lines "
-        f"lead to it from the memory, as thick as its weights: {_rows(weights, TARGET, 2)}.",
+        f"lead to it from the memory. Those of {TARGET[followed]} are as thick as its weights: "
+        f"{listed(weights[followed], 2)}.",
     )
 
 
@@ -430,17 +438,17 @@ def logits():
         y = top + i * h
         parts.append(word(left - 8, y + 18, name, "end"))
         parts.append(text(92, y + 17, shown(given[i]), "end", "num"))
-        parts.append(text(146, y + 17, shown(powers[i], 2), "end", "num"))
+        parts.append(text(146, y + 17, shown(powers[i], 3), "end", "num"))
         size = {"x": 160, "y": y + 4, "width": shares[i].item() * 84, "height": h - 9}
         parts.append(element("rect", f"f t{A}", fill_opacity="0.6", **size))
         parts.append(text(164 + shares[i].item() * 84, y + 17, shown(shares[i], 3), classes="num"))
     below = top + len(LOGITS) * h
     parts.append(line(100, below + 2, 146, below + 2, "l t4"))
-    parts.append(text(146, below + 18, shown(powers.sum(), 2), "end", "sum"))
+    parts.append(text(146, below + 18, shown(powers.sum(), 3), "end", "sum"))
     return Figure(
         [Panel(WIDTH, below + 24, tuple(parts))],
-        f"Logits of {', '.join(LOGITS)}: {listed(given)}. Exponentials: {listed(powers, 2)}, in "
-        f"sum {powers.sum():.2f}. Probabilities: {listed(shares, 3)}.",
+        f"Logits of {', '.join(LOGITS)}: {listed(given)}. Exponentials: {listed(powers, 3)}, in "
+        f"sum {powers.sum():.3f}. Probabilities: {listed(shares, 3)}.",
     )
 
 
@@ -593,9 +601,9 @@ NAMES = {
     "src_attn": "cross-attention",
     "feed_forward": "feed-forward",
 }
-BOX, HEIGHT, STEP = 114.0, 26.0, 48.0
+BOX, HEIGHT, STEP = 114.0, 26.0, 62.0
 LEFT, RIGHT = 74.0, 216.0
-BOTTOM = 282.0
+BOTTOM = 330.0
 
 
 def diagram():
@@ -604,27 +612,27 @@ def diagram():
     parts, tops = [], {}
     for (name, stack), x in zip(stacks.items(), (LEFT, RIGHT), strict=True):
         sublayers = [part for part in NAMES if getattr(stack.layers[0], part) is not None]
-        source = "source tokens" if name == "encoder" else "target, shifted"
-        parts.append(text(x, BOTTOM + 54, source, "middle"))
-        parts.append(arrow(x, BOTTOM + 42, x, BOTTOM + 36, "l t4"))
+        tokens = "source" if name == "encoder" else "start, and target"
+        parts.append(text(x, BOTTOM + 68, tokens, "middle"))
+        parts.append(arrow(x, BOTTOM + 54, x, BOTTOM + 39, "l t4"))
         embedded = "#EmbeddingsWithPositionalEncoding"
         parts.append(box(x, BOTTOM + 12, BOX, HEIGHT, "token + position", 4, embedded))
-        y, before = BOTTOM - 30, BOTTOM + 12
-        frame = y + HEIGHT + 13
+        y, before = BOTTOM - 50, BOTTOM + 12
+        frame = y + HEIGHT + 28
         for part in sublayers:
-            shown = "masked attention" if (name, part) == ("decoder", "self_attn") else None
+            shown = "causal attention" if (name, part) == ("decoder", "self_attn") else None
             parts.append(arrow(x, before, x, y + HEIGHT, "l t4"))
             tone, words = 1 if "attn" in part else 2, shown or NAMES[part]
             parts.append(box(x, y, BOX, HEIGHT, words, tone, "#TransformerLayer.forward"))
             # The residual connection leads past the sub-layer, to the sum behind it.
             side = x - BOX / 2 - 7
-            start, end = y + HEIGHT + 9, y - 10
+            start, end = y + HEIGHT + 21, y - 10
             parts.append(line(x, start, side, start, "l t4 thin"))
             parts.append(line(side, start, side, end, "l t4 thin"))
             parts.append(arrow(side, end, x - 6, end, "l t4 thin"))
             parts.append(element("circle", "l t4", cx=x, cy=end, r=5))
             parts.append(text(x, end + 3.5, "+", "middle"))
-            parts.append(text(x + 8, y + HEIGHT + 10, "norm"))
+            parts.append(text(x + 8, y + HEIGHT + 14, "norm"))
             if part == "src_attn":
                 parts.append(line(LEFT, tops["encoder"], LEFT, tops["encoder"] - 8, "l t0"))
                 middle, level = (LEFT + RIGHT) / 2 - 3, y + HEIGHT / 2
@@ -645,7 +653,7 @@ def diagram():
                 rx=6,
             )
         )
-        parts.append(text(x + BOX / 2 + 4, top + 12, "× L", "end"))
+        parts.append(text(x + BOX / 2, top + 14, "× L", "end"))
         parts.append(arrow(x, before, x, top - 14, "l t4"))
         norm = f"#{name.title()}.forward"
         parts.append(box(x, top - 14 - HEIGHT, BOX, HEIGHT, "layer norm", 4, norm))
@@ -656,7 +664,7 @@ def diagram():
     parts.append(arrow(RIGHT, y, RIGHT, y - 10, "l t4"))
     parts.append(text(RIGHT, y - 15, "next token", "middle"))
     return Figure(
-        [Panel(WIDTH, BOTTOM + 60, tuple(parts))],
+        [Panel(WIDTH, BOTTOM + 74, tuple(parts))],
         "Two columns. Encoder: embedding with position, then L layers of self-attention and "
         "feed-forward network. Decoder: the same with cross-attention between the two, to which "
         "an arrow leads from the encoder's output, and a generator with softmax at the top. "

@@ -70,7 +70,8 @@ SECOND_HEAD = (
     torch.eye(4),
     torch.tensor([[0.0, 0], [10, 0], [0, 10], [0, 0]]),
 )
-W_O = torch.tensor([[0, 0.1, 0, 0], [0, 0, 0.1, 0.1], [0.1, 0, 0, 0], [0, 0, 0.1, 0]])
+#: Both heads write to *alive*, the first to *adjective*, the second to *thing*.
+W_O = torch.tensor([[0, 0.1, 0, 0], [0, 0, 0, 0.1], [0, 0.1, 0, 0], [0, 0, 0.1, 0]])
 #: What the query of *dry* would be, which goes with things instead.
 DRY = torch.tensor([0.0, 0, 1, 1])
 
@@ -149,57 +150,70 @@ def sentence():
 
 
 def layer():
-    """Vectors go in, others come out; and where in a Transformer this happens."""
+    """Vectors go in, others are added to them; and where in a Transformer this happens."""
     *_, weights, _ = _one()
-    left, side, wide, high, low = 62.0, 20.0, 34.0, 24.0, 164.0
-    xs = [left + wide / 2 + i * 90.0 for i in range(3)]
-    inside = [title("three vectors in, three out")]
+    received = weights @ X
+    left, side, wide, out, high, low = 62.0, 18.0, 34.0, 24.0, 122.0, 240.0
+    xs = [left + wide / 2 + i * 84.0 for i in range(3)]
+    inside = [title("three vectors in, below, and three out")]
     for t, x in enumerate(xs):
         near = t == 2
         inside += [
             ribbon(xs[s], low - 3, x, high + 4 * side + 3, weight, A if near else GREY, 12, near)
             for s, weight in enumerate(weights[t].tolist())
         ]
-    look = {"step": 90.0, "most": 1}
-    inside += grid(left, high, (weights @ X).T, GREY, wide, side, digits=1, **look)
+        # What a token was goes past attention, and is added again.
+        aside, plus = x + wide / 2 + 12, high - 13
+        corners = (x + wide / 2, low + 2 * side), (aside, low + 2 * side), (aside, plus), (x, plus)
+        inside.append(element("path", "l t4", d=polyline(corners)))
+        inside.append(arrow(x, high - 2, x, out + 4 * side + 2, "l t4"))
+    look = {"step": 84.0, "most": 2}
+    inside += grid(left, out, (X + received).T, GREY, wide, side, digits=1, **look)
+    inside += grid(left, high, received.T, A, wide, side, digits=1, **look)
     inside += grid(left, low, X.T, GREY, wide, side, **look)
-    for y in (high, low):
+    for y in (out, low):
         inside += [
             text(left - 8, y + (i + 0.5) * side + 4, name, "end") for i, name in enumerate(FEATURES)
         ]
-    inside.append(text(0, (high + 4 * side + low) / 2 + 4, "attention", classes="t0"))
+    for y, words, tone in (
+        (high - 9, "+ itself", ""),
+        (high + 2 * side + 4, "receives", "t0"),
+        ((high + 4 * side + low) / 2 + 4, "attention", "t0 on"),
+    ):
+        inside.append(text(left - 8, y, words, "end", tone))
     inside += [word(x, low + 4 * side + 20, token) for x, token in zip(xs, TOKENS, strict=True)]
     bottom = low + 4 * side + 26
 
-    ys, xs = (232.0, 178.0, 134.0), [22 + i * 24.0 for i in range(6)]
-    whole = [title("a Transformer"), cell(4, 108, 160, 140, GREY, 0.05)]
+    ys, xs = (286.0, 218.0, 160.0), [22 + i * 24.0 for i in range(6)]
+    whole = [title("a Transformer"), cell(4, 130, 160, 178, GREY, 0.05)]
     for a in xs:
         whole += [ribbon(b, ys[0], a, ys[1], 0.1, A) for b in xs]
-        whole += [arrow(a, ys[1] - 6, a, ys[2] + 7, "l t4"), arrow(a, ys[2], a, 92, "l t4 thin")]
+        whole += [arrow(a, ys[1] - 6, a, ys[2] + 7, "l t4"), arrow(a, ys[2], a, 108, "l t4 thin")]
     for y in ys:
         circles = (element("circle", "f t4", cx=x, cy=y, r=4) for x in xs)
         whole += circles
     whole += [
-        text(174, 200, "attention", classes="t0 on"),
-        text(174, 216, "mixes the tokens"),
-        text(174, 148, "feed-forward", classes="on"),
-        text(174, 164, "each token alone"),
-        text(174, 118, "one layer"),
-        *(line(x, 84 - i * 5, x, 82 - i * 5, "l t4") for x in xs for i in range(3)),
-        text(174, 84, "more layers"),
-        arrow(xs[-1], 66, xs[-1], 52, "l t4"),
-        text(xs[-1], 42, "prediction", "middle", "on"),
-        text(174, 42, "for example"),
-        text(174, 56, "the next word"),
+        text(174, 248, "attention", classes="t0 on"),
+        text(174, 264, "mixes the tokens"),
+        text(174, 184, "feed-forward", classes="on"),
+        text(174, 200, "each token alone"),
+        text(174, 144, "one layer"),
+        *(line(x, 100 - i * 5, x, 98 - i * 5, "l t4") for x in xs for i in range(3)),
+        text(174, 98, "more layers"),
+        arrow(xs[-1], 80, xs[-1], 60, "l t4"),
+        text(xs[-1], 48, "prediction", "middle", "on"),
+        text(174, 48, "for example"),
+        text(174, 62, "the next word"),
         text((xs[0] + xs[-1]) / 2, bottom - 7, "a vector for each token", "middle"),
     ]
     return Figure(
         [Panel(WIDTH, bottom, tuple(inside)), Panel(WIDTH, bottom, tuple(whole))],
         "Left, “dog”, “bone” and “tired” each have a column of four features. Lines as thick as "
-        "the weights lead from these columns to three others above, and in that of “tired” the "
-        f"cell for a noun is now {(weights @ X)[2, 0]:.1f}, for most comes from “dog”. Right, a "
-        "layer of a Transformer: attention connects all tokens, then a feed-forward network works "
-        "on each of them alone. More layers follow, and a prediction.",
+        "the weights lead from these columns to what each token receives, and this is added to its "
+        f"own column. In the sum of “tired” the cell for a noun is {(X + received)[2, 0]:.1f}, for "
+        "most comes from “dog”. Right, a layer of a Transformer: attention connects all tokens, "
+        "then a feed-forward network works on each of them alone. More layers follow, and a "
+        "prediction.",
     )
 
 
@@ -289,7 +303,7 @@ def vectors():
         ("x", "features: what a token is", X, GREY, FEATURES),
         ("q", "query: what it looks for", q, Q, FEATURES),
         ("k", "key: what it advertises", k, K, FEATURES),
-        ("v", "value: what it hands over", v, V, ()),
+        ("v", "value: what it hands over", v, V, ("alive", "thing, adj.")),
     ):
         parts = [letter(0, 11, (symbol, None if tone == GREY else tone))]
         parts.append(text(14, 11, name, classes="h"))
@@ -677,7 +691,7 @@ def together():
 def heads():
     """Two heads of *dog*: above the words what it is like, below them what it left."""
     weights = _attend(attention=_module(SECOND_HEAD))[3][0].T
-    start, y, parts = MIDDLES[1], 138.0, list(_sentence(138))
+    start, y, parts = MIDDLES[1], 156.0, list(_sentence(156))
     for head, (row, tone, edge, up) in enumerate(
         zip(weights.tolist(), (A, SECOND), (y - 32, y + 14), (1, -1), strict=True)
     ):
@@ -693,10 +707,10 @@ def heads():
         place = max(place, 14)
         parts.append(text(middle, place, f"{row[best]:.3f}", "middle", f"large halo t{tone}"))
         name = f"head {head + 1}: {('what is it like?', 'what did it leave?')[head]}"
-        side = (308, 72) if up > 0 else (430, edge + 66)
+        side = (308, 90) if up > 0 else (430, edge + 66)
         parts.append(text(*side, name, "middle", f"large halo t{tone}"))
     return Figure(
-        [Panel(600, 226, tuple(parts))],
+        [Panel(600, 248, tuple(parts))],
         f"The sentence “{' '.join(SENTENCE)}”, with lines from “dog”, as thick as the weights. "
         f"Above, head 1: {_weights(weights[0])}. Below, head 2: {_weights(weights[1])}.",
     )
@@ -742,7 +756,8 @@ def joined():
     second.append(text(left + 4 * wide + 8, y + 2 * high + 4, "4 × 4"))
     end = y + 4 * high + 28
     second += [
-        text(left + (j + 0.5) * wide, end - 6, f, "middle", "s") for j, f in enumerate(FEATURES)
+        text(left + (j + 0.5) * wide, end - 6, f, "middle", "s")
+        for j, f in enumerate((*FEATURES[:3], "adj."))
     ]
     second.append(text(left - 22, end - 6, "=", "middle"))
     second += grid(left, end, out, GREY, wide, high, digits=2)

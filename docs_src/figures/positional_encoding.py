@@ -274,7 +274,7 @@ def counter():
     panels = []
     for name, heads in (
         ("a counter jumps", ("ones", "twos", "fours")),
-        ("hands turn", ("hand 0", "hand 1", "hand 2")),
+        (f"hands turn, C = {2 * HANDS}", ("hand 0", "hand 1", "hand 2")),
     ):
         parts, w = [title(name)], 64.0
         for j, head in enumerate(heads):
@@ -384,7 +384,7 @@ def _large(sine, cosine, angle):
 
 def _dials(row, chosen):
     """All hands at one position, each on a dial of its own."""
-    parts = [title("all hands at this position")]
+    parts = [title(f"all hands, C = {len(row)}")]
     for i in range(len(row) // 2):
         x, y = 24 + 48 * (i % 6), 40 + 58 * (i // 6)
         angle = math.degrees(math.atan2(row[2 * i], row[2 * i + 1])) % 360
@@ -427,7 +427,7 @@ def _cells(row, chosen):
 def worked():
     """The encodings of four features, and the sum at one position."""
     table, w, high, top = _table(4, 4), 44.0, 30.0, 54.0
-    first = [title("four features are two hands")]
+    first = [title("C = 4: two hands")]
     for j, name in enumerate(("sine", "cosine", "sine", "cosine")):
         first.append(text(112 + (j + 0.5) * w, top - 7, name, "middle"))
     for j, name in enumerate(("hand 0", "hand 1")):
@@ -513,7 +513,7 @@ def alike():
         x = 112 + 72 * j
         parts.append(text(x, 16, f"hand {i}", "middle", "h"))
         parts.append(text(x, 200, f"{apart[i]:.{5 if apart[i] < 0.01 else 2}f}", "middle", "num"))
-    parts.append(text(0, 200, "tips apart"))
+    parts += [text(0, 200, "tips apart"), title("C = 512")]
     return Figure(
         [Panel(WIDTH, 206, tuple(parts))],
         "Three hands of 256 at positions 14 and 724. The tips are "
@@ -528,7 +528,7 @@ def turned():
     hand, k, panels = 1, 2, []
     angles = []
     for start in (1, 6):
-        parts = [title(f"from position {start} to {start + k}")]
+        parts = [title(f"C = {2 * HANDS}, hand {hand}: from position {start} to {start + k}")]
         ends = [table[p, 2 * hand : 2 * hand + 2].tolist() for p in (start, start + k)]
         parts.append(_hand(x, y, r, *ends[0], classes=f"l t{P} d"))
         parts.append(_hand(x, y, r, *ends[1]))
@@ -555,8 +555,8 @@ def back():
     table = _table(4, 4)
     query = table[2] @ _step_back(4)
     products = table @ query
-    side, high, top = 46.0, 28.0, 96.0
-    left = 96.0
+    side, high, top = 44.0, 28.0, 96.0
+    left = 108.0
     first = [title("the query of position 2")]
     first.append(letter(left - 10, top + 2 * high + 5, ("W", Q, "Q"), at="end"))
     first += grid(left, top, _step_back(4), Q, side, high, digits=2, most=1)
@@ -565,7 +565,10 @@ def back():
     first.append(text(left - 10, top - 22, "position 2", "end", f"t{P}"))
     first.append(text(left - 10, top + 4 * high + 33, "its query", "end", f"t{Q}"))
     first.append(text(left - 10, top - 6, "times", "end"))
-    bottom = top + 5 * high + 18
+    y = top + 5 * high + 22
+    first += grid(left, y, [table[1]], K, side, high, digits=2, most=1)
+    first.append(text(left - 10, y + 19, "key of position 1", "end", f"t{K}"))
+    bottom = y + high + 4
     second = [title("times each key")]
     y0 = 62.0
     for p, product in enumerate(products.tolist()):
@@ -581,8 +584,9 @@ def back():
     return Figure(
         [Panel(WIDTH, bottom, tuple(first)), Panel(WIDTH, bottom, tuple(second))],
         f"Left, position 2 {listed(table[2], 2)} times a matrix with two rotations on its "
-        f"diagonal is the query {listed(query, 2)}. Right, its products with the keys of "
-        f"positions 0 to 3: {listed(products, 2)}. That of position 1 is the largest.",
+        f"diagonal is the query {listed(query, 2)}, which is the key of position 1. Right, its "
+        f"products with the keys of positions 0 to 3: {listed(products, 2)}. That of position 1 is "
+        "the largest.",
     )
 
 
@@ -612,7 +616,8 @@ NAMES = {
 def task():
     """Right answers of five runs, for each question and each way to tell positions."""
     found = {question: results("positional_encoding", question) for question in QUESTIONS}
-    left, wide, high, top = 108.0, 132.0, 30.0, 44.0
+    # Three panels fit beside each other, with letters of full size.
+    left, wide, high, top, width = 98.0, 112.0, 30.0, 44.0, 256.0
     panels, said = [], []
     for question, words in QUESTIONS.items():
         parts = [title(words)]
@@ -627,10 +632,10 @@ def task():
                 element("circle", "goal", cx=left + wide * score, cy=y, r=2.6) for score in scores
             ]
             said.append(f"{name} {100 * share:.0f} %")
-            parts.append(text(WIDTH, y + 5, f"{100 * share:.0f} %", "end", "on"))
+            parts.append(text(width, y + 5, f"{100 * share:.0f} %", "end", "on"))
             parts.append(text(left - 8, y + 5, name, "end", "on" if tone == P else ""))
         parts.append(line(left, top - 16, left, top + 5 * high - 16, f"l t{GREY} thin"))
-        panels.append(Panel(WIDTH, top + 5 * high - 12, tuple(parts)))
+        panels.append(Panel(width, top + 5 * high - 12, tuple(parts)))
     rows = [
         [name, *(f"{100 * mean(found[q][model]):.1f} %" for q in QUESTIONS)]
         for model, name in NAMES.items()

@@ -19,14 +19,14 @@ counts.](figure:mha.sentence)
 
 **Where are we?** A network computes with numbers. So a text is cut into **tokens**,
 which are words or parts of words, and each token becomes a vector of $C$ numbers, its
-**features**. A list of vectors goes into attention, and a list of the same length comes
-out. But each vector now also has something of the other tokens in it.
+**features**. Attention computes for each token what it receives from all of them. This
+is added to the token's own vector (a **residual connection**), so that nothing is lost.
 
 A **Transformer**, the network behind today's language models, has many **layers**. In
 each of them attention mixes the tokens, and then a feed-forward network works on each
 token alone. From the last vectors it predicts, for example, the next word.
 
-![Here each token hands over its features, so *tired* now has something of a
+![Here each token hands over its features, so *tired* gets something of a
 noun.](figure:mha.layer)
 
 How can a token "decide" anything? With three vectors, computed from its features:
@@ -40,8 +40,8 @@ How can a token "decide" anything? With three vectors, computed from its feature
 
 A dictionary in Python returns the *one* value whose key is equal to your query.
 Attention returns a *blend of all values*, and the better a key matches the query, the
-more its value counts. Nothing in this is all or nothing, so every step has a gradient,
-and all of it can be learned.
+more its value counts. If any number changes a little, so does the blend. Training
+follows such small changes (the **gradient**), so all of this can be learned.
 
 ![A dictionary returns one value, attention some of each.](figure:mha.dictionary)
 
@@ -54,8 +54,8 @@ learned and have no names.)
 
 Look at the query of *tired*. It has a 2 at *noun* and at *alive*, so this is what it
 looks for. The key of *dog* has both. *Bone* is a noun, but not alive. *Tired* itself
-has a −1 at *noun*, because it is none. The values mean nothing. We chose them so that
-the result shows whose value is in it.
+has a −1 at *noun*, because it is none. A value has two numbers here: 10 for *alive*,
+and 10 for a *thing* or an *adjective*. So the result shows whose value is in it.
 
 ![All vectors of the example. Features, queries and keys have the same
 columns.](figure:mha.vectors)
@@ -82,10 +82,10 @@ Now *tired* takes four steps. Change its query while you read, and see what move
 4. **Average**: multiply each value by its weight, and add up. *Dog* has two thirds of
    the weight, so most of the result is the value of *dog*.
 
-What would *dry* look for? For a thing in place of something alive, and the *bone* gets
-most of the weight. Then set the query to zeros. All scores are equal, and you get the
-plain average of the values. And if one score is far above the others, you get its value
-alone, as from a dictionary.
+Choose *dry*. It looks for a thing in place of something alive, and the *bone* gets most
+of the weight. Then set the query to zeros. All scores are equal, and you get the plain
+average of the values. If one score is far above the others, you get its value alone, as
+from a dictionary.
 
 ![What *tired* receives.](figure:mha.stage)
 
@@ -110,13 +110,13 @@ distance from 0 is $\sqrt{d_k}$, for example 8 with 64 numbers. After the divisi
 ## All tokens at once
 
 *Dog* and *bone* take the same four steps, each with its own query. To do it in one go,
-write the features of all tokens below each other, as the rows of a matrix $X$. Then $Q
-= X W^Q$ has all queries as its rows, and in the same way you get $K$ and $V$. Where the
-row of a query meets the column of a key, $QK^\top$ has their dot product. The rows of
-$AV$ are the averages.
+write all features below each other, as the rows of a matrix $X$. Then $Q = X W^Q$ has
+all queries as its rows, and in the same way you get $K$ and $V$. **Transposed**, as
+$K^\top$, the keys are columns. Where the row of a query meets the column of a key,
+$QK^\top$ has their dot product. The rows of $AV$ are the averages.
 
-This is the formula of the paper that introduced the Transformer
-([@vaswani2017attention], §3.2.1, eq. 1). From now on we just say "the paper":
+This is the formula of "the paper", which introduced the Transformer
+([@vaswani2017attention], §3.2.1, eq. 1):
 
 $$\operatorname{Attention}(Q, K, V)
     = \operatorname{softmax}\!\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
@@ -146,8 +146,8 @@ compute $H$ averages, each with its own projections (§3.2.2). They are called *
 
 ![Two heads of *dog*, with matrices that we chose.](figure:mha.heads)
 
-The results of the heads are put side by side, and a last matrix $W^O$ turns them into
-$C$ features again:
+The results of the heads are put side by side. A last matrix $W^O$, learned as well,
+says which feature each of their numbers goes to:
 
 \begin{align}
 \operatorname{MultiHead}(X, Y, Z)
@@ -158,8 +158,8 @@ $C$ features again:
 Each head usually has $d_k = C / H$ numbers in a query. (Ours have more, so that you can
 read them.) Then all heads together take as many multiplications as one with $d_k = C$.
 
-![The path of both heads. Below *thing* stands what both of them have
-found.](figure:mha.joined)
+![The path of both heads. Both write to *alive*, only the first to *adjective*, only the
+second to *thing*.](figure:mha.joined)
 
 Why three inputs, $X$, $Y$ and $Z$? In **self-attention** all three are the same
 sequence, as in our example. In **cross-attention** the queries come from one sequence,
@@ -172,11 +172,11 @@ sentence to translate. You meet it in the [encoder–decoder](models.py).
 
 Some keys must not be seen, for two reasons.
 
-**The future.** A language model learns to predict the next token. In training it reads
-the whole text at once and predicts at each token the next one. At *dog* it should
-predict *left*. If *dog* could attend to *left*, the model would copy the answer and
-learn nothing. So each token may attend to itself and to earlier tokens only. This is
-called **causal** attention.
+**The future.** In training a language model reads the whole text at once and predicts
+at each token the next one. If our three words were the text, it should predict *bone*
+at *dog*. If *dog* could attend to *bone*, the model would copy the answer and learn
+nothing. So each token may attend to itself and to earlier tokens only. This is called
+**causal** attention.
 
 How do you hide a key? Set its score to $-\infty$ before the softmax. Its weight becomes
 $\exp(-\infty) = 0$, and the others still sum to one.
@@ -194,7 +194,7 @@ attend to it. A **mask** $M$ says for each query and key `True`, may attend, or 
 In a recurrent network, which reads one token after another, information about *dog* can
 reach *tired* only by surviving every step in between. Here any two tokens are one step
 apart, so it is easier to learn how distant words depend on each other. And all tokens
-are computed at the same time, because none waits for the result of another.
+are computed at the same time.
 
 The price is **quadratic**: $T$ tokens have $T^2$ pairs, and each pair needs a score.
 With 1,000 tokens that is a million.
@@ -207,9 +207,9 @@ valid, and we keep them in a [cache](#KVCache). The new token is a single query.
 
 ![Only what has full colour is computed.](figure:mha.cache)
 
-There is one more catch. An average does not care about order. So without a mask *dog*
-gets the same vector in *dog bites man* as in *man bites dog*. The next lesson repairs
-this with [positional encoding](positional_encoding.py).
+An average does not care about order. So without a mask *dog* gets the same vector in
+*dog bites man* as in *man bites dog*. The next lesson repairs this with [positional
+encoding](positional_encoding.py).
 
 ![The same words in another order: *tired* receives the same.](figure:mha.order)
 
@@ -224,17 +224,17 @@ heads.](figure:mha.book)
 
 Now the same network with weights that do not depend on the tokens: all equal, or one
 learned for each place. It sees which digits are in a book, but not whose they are. So
-it learns to guess the most frequent one, and is right in about 30 of 100 new books.
-Attention is right in all of 2,000 ([how we trained them](#the-telephone-book)).
+it learns to guess the most frequent one, here 7, and is right in about 30 of 100 new
+books. Attention is right in all of 2,000 ([how we trained them](#the-telephone-book)).
 
 ![Five seeds for each network: the lines of the two others lie on each
 other.](figure:mha.curves)
 
 ## The whole in code
 
-Here is all of it. `split` reads the features as heads and puts the heads first, so that
-each `@` computes a product for each head. The module below gives the same numbers. It
-adds checks, dropout, a cache, and the shapes of all tensors.
+`split` reads the features as heads and puts the heads first, so that each `@` computes
+a product for each head. The module below gives the same numbers. It adds checks,
+dropout, a cache, and the shapes of all tensors.
 
 ```python
 import torch
@@ -275,7 +275,7 @@ name](#trained-heads).
 ![Weights above 0.15, from the characters of a line. ↵ is the line break, ␣ a
 space.](figure:mha.looking)
 
-The model runs in this page and writes like this:
+It runs in this page and writes like this:
 
 > And not will should the grace as in this:\
 > There the loss awaid blood out

@@ -10,11 +10,11 @@ tones: {query: 3, key: 1, value: 2, weight: 0, memory: 5}
 ---
 
 You ask *who sleeps ?* and expect the answer *the dog*. You give a sentence in English
-and want it in German. In both cases one sequence goes in and another one comes out, and
-the two have different words and different lengths. How can a network do that?
+and want it in German. In both cases one sequence goes in and another one comes out,
+with other words and another length. How can a network do that?
 
-![A question goes in, and three vectors come out. The decoder looks at them while it
-writes: the lines are as thick as its weights.](figure:encoder_decoder.whole)
+![While it writes, the decoder looks at the vectors of the question. Behind *the* it
+looks at *sleeps*.](figure:encoder_decoder.whole)
 
 The paper "Attention Is All You Need" answers with two halves ([@vaswani2017attention],
 §3.1):
@@ -24,22 +24,19 @@ The paper "Attention Is All You Need" answers with two halves ([@vaswani2017atte
 * The **decoder** writes the answer, the *target*, one token at a time. At each step it
   looks at what it has written so far, and at the memory, and predicts the next token.
 
-Writing needs a first push and an end. So there are two special tokens, *start* and
-*end*.
+Two special tokens, *start* and *end*, begin and end the answer.
 
 ![Three steps write the answer.](figure:encoder_decoder.written)
 
 **Who may look where?** Both halves work with [attention](mha.py): a token takes an
-average of what other tokens offer. (We compute one below.) You know the whole source
-from the start. So in the encoder each token may attend to all tokens. The target is
-still being written. When the decoder runs, the tokens to the right do not exist yet.
-And when we train it, they do exist, but one of them is the very answer that it should
-predict. So in the decoder each token may attend to itself and to earlier tokens only.
-This is called **causal**, and a **mask** sees to it.
+average of what other tokens offer. (We compute one below.) The whole source is known
+from the start, so in the encoder each token may attend to all tokens. The target is
+still being written. In training it is known, but the next token is the very answer that
+the decoder should predict. So in the decoder a **mask** lets each token attend to
+itself and to earlier tokens only. This is called **causal**.
 
-The decoder has a second attention, to the memory. Its queries come from the target, its
-keys and values from the source. It is called **cross-attention**, and it needs no
-causal mask, because the source is known.
+The decoder has a second attention, **cross-attention**. Its queries come from the
+target, its keys and values from the memory. It needs no causal mask.
 
 ![Each row is a token that looks. What is hatched is
 hidden.](figure:encoder_decoder.masks)
@@ -74,35 +71,35 @@ that living beings do". Multiply its query with each key, number by number, and 
 have the **scores** 0, 2, −2. A **softmax** turns them into weights that sum to one:
 take the exponential of each score, and divide it by the sum of all. Then *who* receives
 the average of the values with these weights: 0.867 · 2 − 0.016 · 2 = 1.702 in the place
-of *verb*. (A real layer does all this several times side by side, with other matrices.
-Each time is called a **head**.)
+of *verb*. (A real layer has several such **heads** side by side, with other matrices.)
 
 ![*Who* finds *sleeps*. In each query and key three of the four numbers are 0
 here.](figure:encoder_decoder.head)
 
-**Add.** Attention does not replace the features. Its result is *added* to them. *Who*
-had −1 for *verb*, and now it has 0.702: it stands for somebody who does something. This
-is the **residual connection**. It is also the reason why everything on this page has
-the same number of features $C$: you can only add vectors with equally many features.
+**Add.** Attention does not replace the features. Its result is *added* to them, by a
+**residual connection**. So everything on this page has the same number of features $C$.
+*Who* had −1 for *verb*, and now it has 0.702: it stands for somebody who does
+something. The other two words do not change. Their *question* + *alive* is 0, so their
+queries and scores are 0, and so is the plain average of the values.
 
 ![What attention returns is added.](figure:encoder_decoder.added)
 
-**Normalise.** After many sums features have very different sizes. So whatever is
-computed next reads its input through a **layer normalisation**. Take (2, 0, 4, 2) and
-do it by hand. The mean is 2. Subtract it. The squares of what is left have the mean 2,
-which is the variance. Divide by its root, 1.414. Unless all features were equal, you
-now have mean 0 and variance 1. Last, each feature has a learned **gain** $g$ and a
-learned **bias** $b$. In a formula, with the mean $\mu$, the variance $\sigma^2$ and a
-tiny $\epsilon$ that avoids a division by zero:
+**Normalise.** After many sums features have very different sizes. So attention, and
+whatever else is computed, reads its input through a **layer normalisation**. Do it by
+hand for (2, 0, 4, 2). The mean is 2. Subtract it. The squares of what is left have the
+mean 2, which is the variance. Divide by its root, 1.414. Now the mean is 0 and the
+variance 1. Last, each feature has a learned **gain** $g$ and a learned **bias** $b$. In
+a formula, with the mean $\mu$, the variance $\sigma^2$ and a tiny $\epsilon$ that
+avoids a division by zero:
 
 $$\operatorname{LN}(x) = g \odot \frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}} + b$$
 
 ![With the gains (1, 1, 2, 1) and the biases (0, 0, 0,
 1).](figure:encoder_decoder.normalised)
 
-The token itself is not normalised. It goes on as $x + f(\operatorname{LN}(x))$, where
-$f$ is attention or what comes next. (Our three words had mean 0 and variance 1 already.
-So the layer norm in front of attention left them as they are.)
+So the order is layer norm, attention, sum: $x + f(\operatorname{LN}(x))$. It is the
+same for what comes next. (Our words had mean 0 and variance 1 already, so the layer
+norm in front of attention changed nothing.)
 
 **Feed-forward.** Attention moves information between tokens. Then a small network
 works on each token alone. Its matrix $W_1$ compares the token with patterns. The
@@ -112,8 +109,8 @@ $$\operatorname{FFN}(x) = W_2 \max(0, W_1 x + b_1) + b_2$$
 
 Our only pattern is "it asks, it does something, it is alive". *Who* reads (0.69, 0.33,
 0.69, −1.71), so the sum is 1.71, and with the bias of −1 there remains 0.71. The other
-two words do not fit. We let the pattern add to *question*: *who* now has 1.71 there. It
-is the one that the answer has to name.
+two words do not fit. We let the pattern add to *question*, where *who* now has
+1 + 0.71. It is the one that the answer has to name.
 
 ![The pattern fits *who*, and neither of the
 others.](figure:encoder_decoder.feed_forward)
@@ -193,7 +190,7 @@ Earlier models used two recurrent networks. The first had to squeeze the whole s
 into one vector ([@sutskever2014sequence]). Attention to the vectors of all source
 tokens removed this bottleneck ([@bahdanau2014neural]), and the Transformer kept the
 attention and dropped the recurrence. How much does it matter? We let our model write
-numbers backwards, once with all source vectors, and once with their mean.
+numbers backwards, once with all source vectors, and once with a single one, their mean.
 
 ![Right answers to numbers of 2 to 10 digits, a line for each of five
 seeds.](figure:encoder_decoder.bottleneck)
@@ -210,18 +207,17 @@ replies that it has not seen.
 ![The loss in training, and on replies that the model has not
 seen.](figure:encoder_decoder.training)
 
-It has learned who may speak and how a line looks. It has not learned to make sense,
-which takes larger models and more text. Give it a speech, and see what each letter of
-its reply attends to.
+It has learned who may speak and how a line looks, but not to make sense. Give it a
+speech, and see what each letter of its reply attends to.
 
-![Before the first letter of the reply, one head attends to a letter of the speaker's
-name.](figure:live.cross)
+![One head, and the first ten letters of the speech. The rest of each row's weight is on
+later letters.](figure:live.cross)
 
 ## The whole in code
 
-Here is all of it in a few lines. `x` and `y` are the vectors of source and target, with
-their positions. PyTorch hides what is `True` in `attn_mask`. The module below gives the
-same numbers. It adds embeddings, dropout, padding, caches and checks.
+`x` and `y` are the vectors of source and target, with their positions. PyTorch hides
+what is `True` in `attn_mask`. The module below gives the same numbers. It adds
+embeddings, dropout, padding, caches and checks.
 
 ```python
 import torch

@@ -28,9 +28,9 @@ dot product of the two, divided by the root of the number of features. The softm
 receives the average of the *values* with these weights. To keep it short, let queries,
 keys and values all be the features themselves.
 
-Let us compute what *bites* receives. Its dot products with *dog*, *bites* and *man* are
-0, 1 and 0. Divided by $\sqrt 4$ they are 0, 0.5 and 0. The softmax makes the weights
-0.274, 0.452 and 0.274 of them.
+What does *bites* receive? Its dot products with *dog*, *bites* and *man* are 0, 1
+and 0. Divided by $\sqrt 4$ they are 0, 0.5 and 0. The softmax makes the weights 0.274,
+0.452 and 0.274 of them.
 
 ![The features, and their average for *bites*.](figure:positional_encoding.average)
 
@@ -54,8 +54,9 @@ state behind.](figure:positional_encoding.recurrent)
 ## Add a vector that says where
 
 The idea of *Attention Is All You Need*, the paper of the Transformer, is simple. For
-each **position** $p$, counted from 0, there is a vector $PE_p$ with as many features as
-a token. It is added to the token that stands there ([@vaswani2017attention, §3.5]):
+each **position** $p$, counted from 0, there is a vector $PE_p$ with $C$ features, as
+many as a token has. It is added to the token that stands there
+([@vaswani2017attention, §3.5]):
 
 $$y_p = x_p + PE_p$$
 
@@ -71,11 +72,11 @@ position, and that mean the same in every sentence.
 ![Two numbers that do not do.](figure:positional_encoding.candidates)
 
 You know such numbers. A **counter** writes each position with a few digits that are
-never larger than 1. In our picture the ones come first. They change at every step, the
-twos at every second step, and the fours at every fourth. Together they tell all
-positions apart. The encoding of the paper is such a counter with smooth digits. In
-place of a digit that jumps, there is a hand of a **clock** that turns. The first hand
-turns fast, and each following hand turns more slowly.
+never larger than 1. The ones change at every step, the twos at every second step, and
+the fours at every fourth. Together they tell all positions apart. The encoding of the
+paper is such a counter with smooth digits. In place of a digit that jumps, there is a
+hand of a **clock** that turns. The first hand turns fast, and each following hand turns
+more slowly.
 
 ![The first digit and the first hand change
 fastest.](figure:positional_encoding.counter)
@@ -86,19 +87,19 @@ Move the position $p$ while you read, or drag the hand:
    **radians** per position. (A full turn is $2 \pi \approx 6.28$ radians.) Two numbers
    tell where it points. The **sine** of its angle says how far right its tip is, and
    the **cosine** how high.
-2. **Its waves.** Along the positions, the two numbers go up and down. Choose a slower
-   hand, and the waves get longer.
+2. **Its waves.** Along the positions, the two numbers go up and down. Such waves are
+   called **sinusoids**. Choose a slower hand, and they get longer.
 3. **All hands.** Fast hands tell neighbours apart. Slow hands tell the beginning of a
    text from its end.
 4. **The encoding.** The two numbers of every hand, side by side, are $PE_p$. Twelve
-   hands make 24 features.
+   hands make $C = 24$ features.
 
 ![Twelve hands at one position.](figure:positional_encoding.clocks)
 
-Our four features are two hands. Let the first turn by 1 radian per position, which is
-about a sixth of a turn, and the second by 0.01. In *dog bites man* the second word has
-position 1. It becomes (0, 1, 0, 0) + (0.84, 0.54, 0.01, 1.00) = (0.84, 1.54, 0.01,
-1.00).
+Our words have $C = 4$ features, so there are only two hands. The first one always turns
+by 1 radian per position, about a sixth of a turn. How much slower the next one is
+depends on $C$. Here it turns by 0.01. The second word of *dog bites man* has position 1
+and becomes (0, 1, 0, 0) + (0.84, 0.54, 0.01, 1.00) = (0.84, 1.54, 0.01, 1.00).
 
 ![Each row is the encoding of a position. One of them is added to
 *bites*.](figure:positional_encoding.worked)
@@ -112,8 +113,8 @@ sentence.](figure:positional_encoding.moved)
 
 ## The formula
 
-In general there are $C$ features, so there are $C / 2$ hands. The radians per position
-of hand $i$ are its **frequency**:
+With $C$ features there are $C / 2$ hands. The radians per position of hand $i$ are its
+**frequency**:
 
 \begin{align}
 \omega_i &= 10000^{-2i / C} \\
@@ -152,16 +153,16 @@ $$
 ![Two steps turn this hand by the same angle, from position 1 and from position
 6.](figure:positional_encoding.turned)
 
-What is that good for? Suppose we want a head that looks at the word just before. A
-**head** is one attention with its own matrices, and its queries are $q = y W^Q$. Put
-the rotations for $k = -1$ on the diagonal of $W^Q$, a block of 2 × 2 for each hand, and
-let the keys be their inputs. Look at the encodings alone, without tokens. Then you find
-that the query of position 2 is the encoding of position 1, and so is the key of
-position 1. Their dot product is
-the largest, because all encodings have the same length, and among those the equal one
-fits best.
+What is that good for? A **head**, one attention with its own matrices, can look at the
+word just before. Let us leave out the tokens, so that the encodings are all it has.
+Each key is the encoding itself. Each query is the encoding times the matrix $W^Q$. In
+it we put the rotation for $k = -1$, a block of 2 × 2 for each hand. So the query of
+position 2 is the encoding of position 1.
 
-![The query of position 2 fits the key of position 1.](figure:positional_encoding.back)
+Which key fits it best? All encodings are equally long, so the largest dot product is
+that of two equal ones. It is the key of position 1.
+
+![The query of position 2 is the key of position 1.](figure:positional_encoding.back)
 
 The same matrix does this at *every* position. With other rotations a head looks any
 number of positions back.
@@ -189,29 +190,28 @@ tokens are. For writing backwards that is not enough.
 ![Right answers: the mean of five runs, and a dot for
 each.](figure:positional_encoding.task)
 
-And how do they do it? Look at the weights. One head has learned to look one position
-back. The other looks from the first letter at the last, from the second at the last but
-one, and so on.
+How do they do it? One head has learned to look one position back. The other looks from
+the first letter at the last, from the second at the last but one, and so on.
 
 ![Weights of two trained heads.](figure:positional_encoding.attended)
 
 In a [language model](autoregressive.py) you gain less. There, each token sees only
 itself and earlier tokens, and this alone tells the model [something about
-order](#relative-schemes). On Shakespeare the loss is 2.25 without
-positions and 2.19 with sinusoids. (A character costs $-\ln p$ nats if the model gave it
-the probability $p$.) Rotary positions act in every layer, and reach 1.91.
+order](#relative-schemes). On Shakespeare the loss is 2.25 without positions and 2.19
+with sinusoids. (The loss is minus the logarithm of the probability of the right
+character, in **nats**.) Rotary positions act in every layer, and reach 1.91.
 
 **Gains and price.** The encoding has no parameters, costs one addition per feature, and
 you can compute it for any position. But beyond the length of training a model meets
 angles that it has never seen together, and [fails](#longer-texts).
 
-![Left: [language models](#language-models) on text that they had not seen. Right: three
-runs, by position; training ended at the red line.](figure:positional_encoding.losses)
+![Left: [language models](#language-models) on text that they had not seen. Right: the
+mean of three runs; training ended at the red line.](figure:positional_encoding.losses)
 
 ## Try it
 
-Choose a length and a width and see the matrix, its dot products and its rotations.
-Then switch the positions of a trained model off, and see its loss rise.
+Choose a length and a width of the matrix. Then switch the positions of a trained model
+off, and see its loss rise.
 
 ![The loss of each character, with positions and without.](figure:live.positions)
 

@@ -155,12 +155,28 @@ def test_the_variance_of_a_dot_product_is_the_number_of_its_terms():
     assert all(float(variance) == pytest.approx(int(n), rel=0.05) for variance, n in measured)
 
 
-def test_output_features_use_both_heads():
-    """Below *thing* stands what both heads found; each head has its own question."""
+def test_output_features_of_both_heads():
+    """Both heads write to *alive*, one to *adjective*, one to *thing*, as the caption says."""
     dog = figures._attend(attention=figures._module(figures.SECOND_HEAD))[3][0]
     assert dog.argmax(0).tolist() == [2, 1], "tired, and bone"
-    thing = figures.W_O[:, 2].nonzero().flatten().tolist()
-    assert any(row < 2 for row in thing) and any(row >= 2 for row in thing)
+    goals = [figures.FEATURES[row.argmax()] for row in figures.W_O]
+    assert [{*goals[:2]}, {*goals[2:]}] == [{"alive", "adjective"}, {"alive", "thing"}]
+    # A number of a head goes to what its value is made of.
+    for w_v, write in ((figures.W_V, figures.W_O[:2]), (figures.SECOND_HEAD[2], figures.W_O[2:])):
+        assert all(w_v[row.argmax(), j] == 10 for j, row in enumerate(write))
+
+
+def test_what_a_value_says():
+    """One number is 10 for what is alive, one for a thing or an adjective."""
+    _, alive, thing, adjective = figures.X.T
+    assert torch.equal(figures._one()[2], 10 * torch.stack([alive, thing + adjective], 1))
+
+
+def test_the_layer_adds_what_a_token_receives_to_the_token():
+    """Column by column, as printed: in + received = out."""
+    printed = [number(one) for one in words(figures.layer()) if re.fullmatch(r"\d\.\d", one)]
+    out, received = torch.tensor(printed).view(2, 4, 3)
+    torch.testing.assert_close(out, received + figures.X.T)
 
 
 def test_order_changes_nothing():
@@ -219,13 +235,17 @@ def test_the_task_needs_attention():
     """Right in all new books with attention; otherwise in 30 of 100, with every seed."""
     found = results("mha", "accuracy")
     assert set(found["attention"]) == {1.0} and len(found["attention"]) == 5
-    (others,) = re.findall(r"right\s+in\s+about (\d+) of 100 new books", PAGE)
+    (others,) = re.findall(r"right\s+in\s+about (\d+) of\s+100\s+new\s+books", PAGE)
     for model in ("fixed", "average"):
         assert found[model] == pytest.approx([int(others) / 100] * 5, abs=0.015)
     weights = results("mha", "weights")["attention"]
     assert all(max(range(9), key=row.__getitem__) == task.ASKED for row in weights)
     names = figures.CALLED
     assert len(set(names)) == len(names) == task.PAIRS
+    # The picture has a digit twice, which the others guess.
+    (twice,) = (digit for digit in range(10) if task.DIGITS_SHOWN.count(digit) > 1)
+    assert f"most frequent one, here {twice}," in " ".join(PAGE.split())
+    assert twice != task.DIGITS_SHOWN[task.ASKED]
 
 
 def test_the_wrong_axis_leaks_the_future_and_the_right_one_keeps_sequences_apart():

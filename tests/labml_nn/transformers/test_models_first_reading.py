@@ -78,9 +78,30 @@ def test_the_sum_and_the_feed_forward_step():
     total = read[:3].sum().item()
     assert f"so the sum is {total:.2f}, and with the bias of -1 there remains" in PAGE
     assert f"there remains {found['says'][0, 0]:.2f}." in PAGE
-    assert f"*who* now has {found['out'][0, 0]:.2f} there" in PAGE
+    assert f"*who* now has {drawn.X[0, 0]:.0f} + {found['says'][0, 0]:.2f}." in PAGE
+    assert found["out"][0, 0].item() == pytest.approx(drawn.X[0, 0] + found["says"][0, 0])
     assert (found["fits"][1:] <= 1e-4).all()
     assert found["out"][1:].allclose(drawn.X[1:], atol=1e-4)
+
+
+def test_attention_does_not_change_the_other_two_words():
+    """Their queries and scores are 0, and so is the plain average of the values."""
+    found = drawn._pass()
+    assert not found["q"][1:].abs().max() > 1e-4
+    torch.testing.assert_close(found["weights"][1:], torch.full((2, 3), 1 / 3), rtol=0, atol=1e-4)
+    assert found["v"].mean(0).abs().max() < 1e-4
+    torch.testing.assert_close(found["after"][1:], drawn.X[1:], rtol=0, atol=1e-4)
+
+
+def test_the_signature_picture_follows_one_token():
+    """Its weights are on the verb, as the caption says."""
+    caption = PAGE.split("](figure:encoder_decoder.whole)")[0][-60:]
+    token, verb = re.findall(r"\*([^*]+)\*", caption)
+    shown = re.search(
+        rf"Those of {token} are as thick as its weights: \(([^)]*)\)", drawn.whole().alt
+    )
+    weights = [float(weight) for weight in shown[1].split(", ")]  # type: ignore[index]
+    assert weights[drawn.SOURCE.index(verb)] > 0.95
 
 
 def test_the_words_have_mean_0_and_variance_1():
@@ -88,7 +109,7 @@ def test_the_words_have_mean_0_and_variance_1():
 
 
 def test_layer_normalisation_by_hand():
-    x = vector("Take")
+    x = vector("Do it by hand for")
     assert x.mean() == 2 and x.var(correction=0) == 2
     assert f"Divide by its root, {math.sqrt(2):.3f}." in PAGE
     caption = PAGE.split("](figure:encoder_decoder.normalised)")[0][-70:]
@@ -103,6 +124,11 @@ def test_layer_normalisation_by_hand():
 def test_logits_probabilities_and_losses():
     logits, names = torch.tensor(list(drawn.LOGITS.values())), list(drawn.LOGITS)
     shares = logits.softmax(0)
+    # The exponentials add up as they are printed.
+    powers, total = re.search(
+        r"Exponentials: \(([^)]*)\), in sum ([\d.]+)\.", drawn.logits().alt
+    ).groups()
+    assert round(sum(float(power) for power in powers.split(", ")), 3) == float(total)
     losses = [F.cross_entropy(logits, torch.tensor(names.index(name))) for name in ("the", "dog")]
     assert f"is *the*, with the probability {shares[0]:.3f}." in PAGE
     assert f"minus its natural logarithm, {losses[0]:.2f}." in PAGE

@@ -249,6 +249,13 @@ def test_the_rotation_finds_the_word_before(transpose: bool, expected: int):
     assert attention.attn[7, :, 0, 0].argmax().item() == expected
 
 
+def test_the_query_is_the_key_of_the_word_before():
+    """With the block of the page, for the four features of the picture."""
+    query = TABLE[2] @ rotation(4, -1)
+    torch.testing.assert_close(query, TABLE[1], rtol=0, atol=1e-6)
+    assert f"is the query ({', '.join(f'{n:.2f}' for n in query)})" in alt("back")
+
+
 def test_an_equal_vector_fits_best():
     products = (table := get_positional_encoding(32, 200)[:, 0]) @ table.T
     assert torch.equal(products.argmax(1), torch.arange(200))
