@@ -18,7 +18,7 @@ from pylit.cache import Cache, user_cache
 from pylit.config import has_settings, load_config
 from pylit.languages.language import CODE
 from pylit.node.process import NodeError, find_node, set_up
-from pylit.scaffold import CommandError, init_site, init_workflow, new_page
+from pylit.scaffold import CommandError, init_site, init_workflow, new_lesson, new_page
 from pylit.site.inputs import Site
 from pylit.site.options import Options
 from pylit.site.outcome import Outcome, print_outcome
@@ -29,7 +29,7 @@ from pylit.translate import TranslationError, list_missing, translate
 
 def _written(given: argparse.Namespace, root: Path) -> Iterator[Path]:
     if given.command == "new":
-        yield new_page(given.path, root)
+        yield from new_lesson(given.path, root) if given.lesson else [new_page(given.path, root)]
         return
     if not (given.path or given.github):
         raise CommandError("name a package, `init PACKAGE`, or a workflow, `init --github`")
@@ -110,6 +110,8 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     init.add_argument("--github", action="store_true", help=workflow)
     new = commands.add_parser("new", help="write the beginning of a new page")
     new.add_argument("path", type=_path, metavar="PACKAGE/PAGE.py")
+    lesson = "write all that docs_src/skeleton has templates for: figures, runs, tests"
+    new.add_argument("--lesson", action="store_true", help=lesson)
     about = "write or refresh the files of the site's pages in another language"
     into = commands.add_parser("translate", help=about)
     into.add_argument("language", metavar="LANGUAGE", help="such as zh or pt-BR")

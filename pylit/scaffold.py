@@ -1,10 +1,13 @@
 """What ``init`` and ``new`` write: the settings of a site, and the beginning of a page.
 
 A new page begins as ``docs_src/skeleton.py.jinja``, else as the theme's: a small module that works.
+A lesson begins as the folder ``docs_src/skeleton``: a file for each template, at the path of the
+template, in which FOLDER is the folder of the page, and NAME its name.
 """
 
 import json
 import keyword
+from collections.abc import Mapping
 from pathlib import Path
 
 from jinja2 import Environment, StrictUndefined
@@ -16,6 +19,8 @@ from pylit.source.discover import NOT_OF_A_PACKAGE
 
 #: The beginning of a page: the site's own, else that of the theme.
 SKELETON = "skeleton.py.jinja"
+#: The templates of a lesson, in ``docs_src``.
+LESSON = "skeleton"
 
 
 _SETTINGS = """\
@@ -64,12 +69,34 @@ def init_workflow(root: Path) -> Path:
 
 def new_page(path: Path, root: Path) -> Path:
     """Write the skeleton of the module `path` in a source of the site at `root`."""
+    words, own = _words(path, root), root / "docs_src" / SKELETON
+    template = own if own.is_file() else THEME / SKELETON
+    return _write(path.resolve(), _filled(template, words))
+
+
+def new_lesson(path: Path, root: Path) -> list[Path]:
+    """Write a file for each template of a lesson; none if one of them exists."""
+    words, folder = _words(path, root), root.resolve() / "docs_src" / LESSON
+    templates = sorted(folder.rglob("*.jinja"))
+    if not templates:
+        raise CommandError(f"there are no templates in {folder}; begin with the page alone")
+    above = path.resolve().parent.relative_to(root.resolve()).as_posix()
+    files = {}
+    for template in templates:
+        name = template.relative_to(folder).as_posix().removesuffix(".jinja")
+        target = root.resolve() / name.replace("FOLDER", above).replace("NAME", words["name"])
+        files[target] = _filled(template, words)
+        if target.exists():
+            raise CommandError(f"{target} exists already; choose another name")
+    return [_write(target, text) for target, text in files.items()]
+
+
+def _words(path: Path, root: Path) -> dict[str, str]:
+    """What templates say of the module `path`."""
     report = Report()
     config = load_config(root, report)
     if config is None:
         raise CommandError("\n".join(map(str, report)))
-    own = root / "docs_src" / SKELETON
-    template = own if own.is_file() else THEME / SKELETON
     target, root = path.resolve(), root.resolve()
     if target.suffix != ".py":
         raise CommandError(f"{target.name} is no Python file; give it a name that ends in .py")
@@ -87,15 +114,18 @@ def new_page(path: Path, root: Path) -> Path:
     if bad := [part for part in parts if not part.isidentifier() or keyword.iskeyword(part)]:
         names = ", ".join(bad)
         raise CommandError(f"{names} cannot be imported; choose a name of letters, digits and _")
-    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
     words = parts[-1].strip("_").split("_")
-    text = environment.from_string(template.read_text(encoding="utf-8")).render(
-        package=".".join(parts[:-1]),
-        name=parts[-1],
-        title=" ".join(words).capitalize(),
-        class_name="".join(word.capitalize() for word in words),
-    )
-    return _write(path, text)
+    return {
+        "package": ".".join(parts[:-1]),
+        "name": parts[-1],
+        "title": " ".join(words).capitalize(),
+        "class_name": "".join(word.capitalize() for word in words),
+    }
+
+
+def _filled(template: Path, words: Mapping[str, str]) -> str:
+    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
+    return environment.from_string(template.read_text(encoding="utf-8")).render(words)
 
 
 def _is_package(folder: Path) -> bool:

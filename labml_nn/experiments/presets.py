@@ -621,19 +621,6 @@ LSTM = Experiment(
 )
 
 
-# ## GRU
-#
-# The sizes and rates of the LSTM, whose cells have a sum more.
-GRU = Experiment(
-    name="gru",
-    title="GRU",
-    summary="a recurrent network with gates that keep or replace its state",
-    model="gru",
-    task="text",
-    presets=LSTM.presets,
-)
-
-
 # ## Linear attention
 #
 # The sizes of the transformers, and no positions. After 1,250 updates `tiny` reached
@@ -713,9 +700,30 @@ ALL = (
     FEEDBACK,
     ELMAN,
     LSTM,
-    GRU,
     LINEAR_ATTENTION,
     DELTA_NET,
     MAMBA2,
 )
-EXPERIMENTS = ExperimentTable({one.name: one for one in ALL})
+
+
+# ## Models without presets
+#
+# Such a model, for example the GRU, takes the presets of the LSTM if it has a hidden
+# state of `d_hidden`, and those of linear attention if not. So a new model of the
+# [registry](../registry.py) can be trained at once, and tuned later.
+def with_presets_of_another(name: str) -> Experiment:
+    """The experiment of a model that has no presets."""
+    model = models()[name].load_class()
+    other = (
+        LSTM if "d_hidden" in model.Config.__dataclass_fields__ else LINEAR_ATTENTION
+    )
+    title = model.__name__.removesuffix("LanguageModel")
+    return Experiment(
+        name, title, models()[name].summary, name, other.task, other.presets
+    )
+
+
+TUNED = {one.name: one for one in ALL}
+EXPERIMENTS = ExperimentTable(
+    {name: TUNED.get(name) or with_presets_of_another(name) for name in models()}
+)

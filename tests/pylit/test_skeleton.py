@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from site_tools import REPOSITORY, make_site, succeed
 
-from pylit.scaffold import CommandError, init_site, new_page
+from pylit.scaffold import CommandError, init_site, new_lesson, new_page
 
 
 def begin(root: Path, name: str) -> Path:
@@ -40,6 +40,43 @@ def test_linters_and_types_and_the_site_have_nothing_to_say(
         assert done.returncode == 0, done.stdout + done.stderr
     succeed(site)
     assert "Gated linear unit" in (site / "site/pkg/gated_linear_unit.html").read_text()
+
+
+def test_a_lesson_begins_with_all_its_parts_and_they_pass_the_checks(tmp_path: Path) -> None:
+    docs = REPOSITORY / "docs_src"
+    tasks = [docs / f"tasks/__{name}__.py" for name in ("init", "main")]
+    files = {*(path for path in (docs / "skeleton").rglob("*") if path.is_file()), *tasks}
+    begun = {path.relative_to(REPOSITORY).as_posix(): path.read_text() for path in files}
+    site = make_site(tmp_path, begun)
+    written = new_lesson(site / "pkg/look_back.py", site)
+    assert len(written) == len(files) - len(tasks)
+    assert written[0].read_text().startswith('r"""\n---\ntitle: Look back\n')
+    settings = ["--config", f"{REPOSITORY}/pyproject.toml"]
+    own = "lint.isort.known-first-party = ['docs_src', 'labml_nn', 'pkg', 'pylit']"
+    for command in (
+        ["ruff", "check", *settings, "--config", own],
+        ["ruff", "format", "--check", *settings],
+        ["docs_src.tasks", "look_back"],
+    ):
+        python = [str(path) for path in written if path.suffix == ".py"]
+        given = [sys.executable, "-m", *command, *(python if command[0] == "ruff" else [])]
+        done = subprocess.run(given, cwd=site, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    succeed(site)
+    page = (site / "site/pkg/look_back.html").read_text()
+    assert all(part in page for part in ("Change how much", "five seeds each", "Replay"))
+    before = {path: path.read_bytes() for path in written}
+    written[0].unlink()
+    with pytest.raises(CommandError, match="exists already; choose another name"):
+        new_lesson(written[0], site)
+    assert not written[0].exists()
+    assert all(path.read_bytes() == before[path] for path in written[1:])
+
+
+def test_without_templates_there_is_no_lesson(tmp_path: Path) -> None:
+    site = make_site(tmp_path)
+    with pytest.raises(CommandError, match=r"no templates in .*; begin with the page alone"):
+        new_lesson(site / "pkg/look_back.py", site)
 
 
 def test_its_exercises_run(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,8 +5,14 @@ import torch
 from small_runs import CORPUS
 
 import labml_nn
-from labml_nn.experiments.presets import PRESETS, default_preset, experiments
+from labml_nn.experiments.presets import (
+    PRESETS,
+    default_preset,
+    experiments,
+    with_presets_of_another,
+)
 from labml_nn.experiments.trainer import Trainer
+from labml_nn.registry import models
 
 SMALL = {"d_model": 24, "heads": 2, "n_layers": 1}
 QUICK = {"steps": 2, "batch_size": 2, "seq_len": 12, "sample_tokens": 2, "device": "cpu"}
@@ -64,3 +70,15 @@ def test_overrides(monkeypatch):
     for gpu, preset in ((True, "colab"), (False, "tiny")):
         monkeypatch.setattr(torch.cuda, "is_available", lambda gpu=gpu: gpu)
         assert default_preset() == preset
+
+
+def test_each_model_by_name_can_be_trained():
+    """One without presets of its own has those of a model with the same kind of state."""
+    found = experiments()
+    assert list(found) == list(models())
+    assert found["gru"].presets == found["lstm"].presets
+    other = with_presets_of_another("mamba2")
+    assert other.presets == found["linear_attention"].presets != found["mamba2"].presets
+    assert (other.name, other.model, other.task) == ("mamba2", "mamba2", "text")
+    assert other.summary == models()["mamba2"].summary
+    build("gru", "tiny")
