@@ -714,13 +714,17 @@ ALL = (
 def with_presets_of_another(name: str) -> Experiment:
     """The experiment of a model that has no presets."""
     model = models()[name].load_class()
-    other = (
-        LSTM if "d_hidden" in model.Config.__dataclass_fields__ else LINEAR_ATTENTION
-    )
+    fields = model.Config.__dataclass_fields__
+    other = LSTM if "d_hidden" in fields else LINEAR_ATTENTION
     title = model.__name__.removesuffix("LanguageModel")
-    return Experiment(
-        name, title, models()[name].summary, name, other.task, other.presets
-    )
+    # Of the fields those that the model has: not all have heads, for example.
+    presets = {
+        preset: Preset(
+            {f: v for f, v in one.model.items() if f in fields}, one.training
+        )
+        for preset, one in other.presets.items()
+    }
+    return Experiment(name, title, models()[name].summary, name, other.task, presets)
 
 
 TUNED = {one.name: one for one in ALL}

@@ -1,10 +1,13 @@
 """Experiments: presets that build and train, overrides."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from small_runs import CORPUS
 
 import labml_nn
+from labml_nn.experiments import presets
 from labml_nn.experiments.presets import (
     PRESETS,
     default_preset,
@@ -12,6 +15,7 @@ from labml_nn.experiments.presets import (
     with_presets_of_another,
 )
 from labml_nn.experiments.trainer import Trainer
+from labml_nn.recurrent.language_model import RecurrentLanguageModel
 from labml_nn.registry import models
 
 SMALL = {"d_model": 24, "heads": 2, "n_layers": 1}
@@ -82,3 +86,14 @@ def test_each_model_by_name_can_be_trained():
     assert (other.name, other.model, other.task) == ("mamba2", "mamba2", "text")
     assert other.summary == models()["mamba2"].summary
     build("gru", "tiny")
+
+
+def test_of_another_models_presets_it_takes_the_fields_that_it_has(monkeypatch):
+    entry = SimpleNamespace(load_class=lambda: RecurrentLanguageModel, summary="without heads")
+    monkeypatch.setattr(presets, "models", lambda: {"plain": entry})
+    found = presets.with_presets_of_another("plain")
+    assert found.title == "Recurrent"
+    for name, one in experiments()["linear_attention"].presets.items():
+        assert found.presets[name].training == one.training
+        fields = {field: value for field, value in one.model.items() if field != "heads"}
+        assert found.presets[name].model == fields
