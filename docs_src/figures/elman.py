@@ -396,8 +396,8 @@ def losses():
         last = p == 0.96
         plot.add(
             text(
-                x - 4 if last else x + 9,
-                y - (10 if last else -5 if p == 0.02 else 4),
+                x + 14 if last else x + 9,
+                y - (17 if last else -5 if p == 0.02 else 4),
                 f"{words} → {cost:.2f}",
                 "end" if last else "start",
                 "on",
@@ -768,7 +768,7 @@ def lamp_by_step():
         for run in dict.fromkeys(tuple(run[i] for i in drawn) for run in runs):
             plot.line(logs, run, tones[model])
     plot.add(text(*plot.at(1.25, 0.96), "with recurrence", "start", f"t{STATE}"))
-    plot.add(text(*plot.at(0.66, 0.66), "window of 4", "start", f"t{WEIGHT}"))
+    plot.add(text(*plot.at(1.25, 0.64), "window of 4", "start", f"t{WEIGHT}"))
     plot.add(text(*plot.at(0.02, 0.44), "U = 0", "start"))
     last = {model: [run[-1] for run in runs] for model, runs in found.items()}
     steps, rows = (1, 2, 4, 8, 16, 100, 1000), []

@@ -196,9 +196,9 @@ Watch the memory grow, see what each head attends to, and make the memory shorte
 
 ## The whole in code
 
-Here is all of it. The attention of a layer is PyTorch's own, with a bias `b` for each
-head and distance. (The module adds one [more term](#distances), which is zero at
-first.)
+Here is all of it. The attention of a layer is PyTorch's own. It adds a mask to the
+scores, which is here the bias `b` of each head and distance. (The module has one [more
+term](#distances), which is zero at first.)
 
 ```python
 import torch

@@ -189,6 +189,9 @@ def test_the_accuracy_on_programs():
     told = re.search(r"still right in (\d+) of 100 programs at line 3, and in (\d+) at", TEXT)
     means = [100 * fmean(run[t] for run in lines["transformer 1"]) for t in (3, 4)]
     assert [int(told[1]), int(told[2])] == pytest.approx(means, abs=0.51)
+    # What is lost with each line that is longer than in training.
+    end, longest = (100 * fmean(run[t] for run in lines["feedback 1"]) for t in (15, 31))
+    assert round((end - longest) / 16) == 2 and "about 2 of 100 programs are lost" in TEXT
     # In every run, and the more layers the better.
     assert min(last["feedback 1"]) > max(last[best])
     assert sorted(last, key=lambda name: fmean(last[name]))[:-1] == list(task.MODELS[1:])
