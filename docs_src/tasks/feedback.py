@@ -21,7 +21,7 @@ import labml_nn
 from labml_nn.language_model import LanguageModel
 
 #: Layers and whether they have feedback.
-MODELS = ("feedback 1", *(f"transformer {layers}" for layers in (1, 2)))
+MODELS = ("feedback 1", *(f"transformer {layers}" for layers in (1, 2, 3, 4)))
 NAMES = {"feedback": "feedback", "transformer": "autoregressive"}
 MODULUS, LENGTH, LONGER = 6, 16, 32
 #: Updates of a variable: whether the other one must be above 2 or below 3, and what is added.
