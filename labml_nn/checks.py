@@ -22,6 +22,8 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import Tensor
 
+from labml_nn.torch_internals import is_transformed
+
 Entry = TypeVar("Entry")
 
 # Python's and NumPy's integers, and the symbols that stand for a size while
@@ -448,7 +450,7 @@ def has_values(x: Tensor) -> bool:
     return (
         x.device.type == "cpu"
         and not torch.compiler.is_compiling()
-        and not torch._C._are_functorch_transforms_active()
+        and not is_transformed()
     )
 
 

@@ -71,7 +71,7 @@ from labml_nn.checks import (
     has_values,
     wrong_type,
 )
-from labml_nn.kernels import reference
+from labml_nn.reference import reference
 from labml_nn.saving import Folder, load_parameters, read_description, save_model
 
 __all__ = ["DecodingStep", "LanguageModel", "LanguageModelConfig", "evaluating"]

@@ -43,15 +43,17 @@ like.
 """
 
 import functools
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.nn.attention import SDPBackend
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from labml_nn.kernels import kernel_for
+from labml_nn.reference import Declined, kernel_for
+from labml_nn.torch_internals import is_fused_on_cpu
 from labml_nn.transformers.mha import (
     KVCache,
     MultiHeadAttention,
@@ -101,12 +103,18 @@ def fused_attention(
     q, k, v = [x.permute(1, 2, 0, 3) for x in (query, key, value)]
     scale = module.scale
     x: Tensor
-    if _has_gradient(q, k, v) and _is_fused_on_cpu(
-        q, k, v, visible, drop, causal, scale=scale
-    ):
+    is_fused: bool | None = False
+    if _has_gradient(q, k, v) and q.is_cpu and not torch.is_autocast_enabled("cpu"):
+        is_fused = is_fused_on_cpu(q, k, v, visible, drop, causal, scale=scale)
+    if is_fused:
         x = FusedAttention.apply(q, k, v, visible, causal, scale)  # type: ignore[no-untyped-call]
     else:
-        x = F.scaled_dot_product_attention(q, k, v, visible, drop, causal, scale=scale)
+        # Where PyTorch does not tell, only the one with weights surely has derivatives.
+        only = sdpa_kernel(SDPBackend.MATH) if is_fused is None else nullcontext()
+        with only:
+            x = F.scaled_dot_product_attention(
+                q, k, v, visible, drop, causal, scale=scale
+            )
     if fully_masked is not None:
         x = x.masked_fill(fully_masked, 0.0)
     return x.permute(2, 0, 1, 3)
@@ -114,18 +122,6 @@ def fused_attention(
 
 def _has_gradient(*tensors: Tensor) -> bool:
     return torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
-
-
-# The implementation that PyTorch would choose, by its number. Under autocast PyTorch
-# converts the inputs on the way to it.
-def _is_fused_on_cpu(query: Tensor, *arguments: Any, scale: float) -> bool:
-    if query.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
-        return False
-    chosen: int = torch._fused_sdp_choice(query, *arguments, scale=scale)
-    return chosen == _FUSED
-
-
-_FUSED = SDPBackend.FLASH_ATTENTION.value
 
 
 class FusedAttention(torch.autograd.Function):
@@ -189,18 +185,20 @@ class FusedAttention(torch.autograd.Function):
 
 # The kernels compute what the class defines. These attributes may be set to something
 # else without changing a class: a softmax over another axis, or a learned scale.
-def _is_supported(module: MultiHeadAttention, query: Tensor) -> bool:
+def _objection(module: MultiHeadAttention, query: Tensor) -> str | None:
     parts = module._modules
     softmax, dropout = parts.get("softmax"), parts.get("dropout")
-    return (
-        type(softmax) is nn.Softmax
-        and type(dropout) is nn.Dropout
-        and softmax.dim == 1
-        and type(module.scale) is float
-        and type(query) is Tensor
-        and not query.is_meta
-        and query.is_floating_point()
-    )
+    if type(softmax) is not nn.Softmax or softmax.dim != 1:
+        return "`softmax` is not one over the keys, `nn.Softmax(dim=1)`"
+    if type(dropout) is not nn.Dropout:
+        return f"`dropout` is a `{type(dropout).__name__}` and not a `Dropout`"
+    if type(module.scale) is not float:
+        return f"`scale` is a `{type(module.scale).__name__}` and not a number"
+    if type(query) is not Tensor:
+        return f"`query` is a `{type(query).__name__}` and not a plain tensor"
+    if query.is_meta or not query.is_floating_point():
+        return f"`query` is {query.dtype} on {query.device}"
+    return None
 
 
 # PyTorch's fused attention on a CPU reads as many values as there are keys, also beyond
@@ -213,6 +211,9 @@ def _fit(query: Tensor, key: Tensor, value: Tensor) -> bool:
         and query.dtype == key.dtype == value.dtype
         and query.device == key.device == value.device
     )
+
+
+_UNFIT = "shapes, dtypes or devices of queries, keys and values do not fit together"
 
 
 def record(
@@ -297,8 +298,10 @@ def attend(
     It runs with an adapter or a hook on a projection, and with
     [rotary positions or normalised queries and keys](../transformers/modern.py).
     """
-    if not _is_supported(module, query) or not _fit(query, key, value):
-        return NotImplemented
+    if (reason := _objection(module, query)) is not None:
+        return Declined(reason)
+    if not _fit(query, key, value):
+        return Declined(_UNFIT)
     module.__dict__["attn"] = None
     causal = False
     if mask is not None and mask.dim() == 4 and mask.shape[3] == 1:
@@ -340,18 +343,16 @@ def forward(
 
     The whole forward pass, for a module that is exactly what its class made it.
     """
-    if (
-        not _is_supported(module, query)
-        or not query.dim() == key.dim() == value.dim() == 3
-        or len(key) != len(value)
-    ):
-        return NotImplemented
+    if (reason := _objection(module, query)) is not None:
+        return Declined(reason)
+    if not query.dim() == key.dim() == value.dim() == 3 or len(key) != len(value):
+        return Declined(_UNFIT)
     module.__dict__["attn"] = None
     try:
         output: Any = _parameters(module._modules["output"])
         q, k, v = _projections(module, query, key, value)
-    except KeyError:  # a weight was replaced by a tensor that is no parameter
-        return NotImplemented
+    except KeyError:
+        return Declined("a weight was replaced by a tensor that is no parameter")
     if cache is not None:
         k, v = cache.append(k, v)
     has_fit = _fit(q, k, v)

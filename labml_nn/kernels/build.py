@@ -73,6 +73,9 @@ SHARED = Path(__file__).parent / "cpp"
 COMPILERS = ("c++", "g++", "clang++")
 TIMEOUT = 300.0  # seconds
 
+#: Why a kernel in C++ does not run on a machine without it; a warning has said more.
+NO_LIBRARY = "its C++ could not be compiled or loaded here"
+
 # ## Compiler flags
 #
 # PyTorch knows the instruction set of the CPU. The flags are part of the file name, so

@@ -51,11 +51,11 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from labml_nn.checks import check_vocabulary
-from labml_nn.kernels import disabled, kernel_for
 from labml_nn.kernels.as_built import fits, is_as_configured
-from labml_nn.kernels.build import SHARED, Kernel, Library
+from labml_nn.kernels.build import NO_LIBRARY, SHARED, Kernel, Library
 from labml_nn.kernels.call import fields, up_to
 from labml_nn.language_model import DecodingStep, LanguageModel
+from labml_nn.reference import Declined, disabled, kernel_for
 from labml_nn.transformers.autoregressive import (
     AutoregressiveTransformer,
     TokenAndPositionEmbedding,
@@ -223,6 +223,12 @@ def is_decodable(model: LanguageModel[Any]) -> bool:
         and not torch.is_autocast_enabled("cpu")
         and is_as_configured(model)
     )
+
+
+NOT_DECODABLE = (
+    "the model is not what its configuration describes, or not in evaluation mode and "
+    "float32 on a CPU, or autocast is on"
+)
 
 
 # ## Parameters of the step
@@ -447,7 +453,7 @@ def decoding_step(model: Any, state: Any) -> Any:
     """
     ## Attached to the language models
 
-    Returns the step, or `NotImplemented`.
+    Returns the step, or `Declined`.
     """
     window = None if state is None else window_of(state)
     sources = getattr(state, "sources", None)
@@ -458,16 +464,18 @@ def decoding_step(model: Any, state: Any) -> Any:
         or not window.tokens.numel()
         or not bool(window.real.all())
     ):
-        return NotImplemented
+        return Declined("the state holds no tokens yet, or padding")
     stack: Any = model.transformer.decoder if sources else model.stack
-    if (
-        not is_decodable(model)
-        or sum(parameter.numel() for parameter in model.parameters()) > MAX_ELEMENTS
-        or not all(map(_is_supported, stack.layers))
-        or not _is_state_of(stack.layers, state, model.config.max_len)
-        or (library := KERNEL.find()) is None
-    ):
-        return NotImplemented
+    if not is_decodable(model):
+        return Declined(NOT_DECODABLE)
+    if sum(parameter.numel() for parameter in model.parameters()) > MAX_ELEMENTS:
+        return Declined(f"the model has more than {MAX_ELEMENTS:,} parameters")
+    if not all(map(_is_supported, stack.layers)):
+        return Declined("a feed-forward network is gated, or has another activation")
+    if not _is_state_of(stack.layers, state, model.config.max_len):
+        return Declined("the state is not one of this model")
+    if (library := KERNEL.find()) is None:
+        return Declined(NO_LIBRARY)
 
     # Tensors made in inference mode could not be modified outside it.
     with torch.inference_mode(False), torch.no_grad():

@@ -47,11 +47,10 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from labml_nn.kernels import kernel_for
 from labml_nn.kernels.as_built import fits
-from labml_nn.kernels.build import SHARED, VECTORS, Kernel, Library
+from labml_nn.kernels.build import NO_LIBRARY, SHARED, VECTORS, Kernel, Library
 from labml_nn.kernels.call import Call, fields, up_to, without_autocast
-from labml_nn.kernels.decoding import FOR_CPP, CompiledStep, is_decodable
+from labml_nn.kernels.decoding import FOR_CPP, NOT_DECODABLE, CompiledStep, is_decodable
 from labml_nn.language_model import LanguageModel
 from labml_nn.recurrent.elman import (
     ACTIVATIONS,
@@ -61,6 +60,7 @@ from labml_nn.recurrent.elman import (
     ElmanLayer,
 )
 from labml_nn.recurrent.elman.bptt import recurrent_grad, run_backward, run_forward
+from labml_nn.reference import Declined, kernel_for
 
 SUBMODULES: set[type[nn.Module]] = {ElmanCell, nn.Linear}
 
@@ -72,6 +72,12 @@ KNOWN = dict(ACTIVATIONS)
 
 def is_known(nonlinearity: str) -> bool:
     return nonlinearity in KNOWN and ACTIVATIONS[nonlinearity] is KNOWN[nonlinearity]
+
+
+_UNFIT = (
+    "the layer is not as its class made it, its activation function is not one of the "
+    "lesson's, or shapes, dtypes or devices do not fit"
+)
 
 
 class Arguments(NamedTuple):
@@ -234,13 +240,15 @@ def layer_in_pytorch(
     computation](#torch_rnn) on the CPU, where the same two functions exist.
     """
     given = arguments_of(layer, x, state, mask)
-    if given is None or len(x) < MIN_STEPS:
-        return NotImplemented
+    if given is None:
+        return Declined(_UNFIT)
+    if len(x) < MIN_STEPS:
+        return Declined(f"{len(x)} steps are fewer than {MIN_STEPS}")
     nonlinearity = layer.cell.nonlinearity
     if x.is_cuda and mask is None and nonlinearity in ("tanh", "relu"):
         states = torch_rnn(given, nonlinearity)
     elif autocast_dtype(x) or not x.dtype == given.h_0.dtype == given.recurrent.dtype:
-        return NotImplemented
+        return Declined("the dtypes differ, or autocast is on")
     else:
         states = recur(None, given, nonlinearity)
     return states, states[-1].clone()  # as on the page, a tensor of its own
@@ -294,17 +302,21 @@ def layer_compiled(
     are converted at the end.
     """
     given = arguments_of(layer, x, state, mask) if x.device.type == "cpu" else None
-    if given is None or x.numel() == 0 or given.recurrent.dtype != torch.float32:
-        return NotImplemented
+    if given is None:
+        return Declined(_UNFIT)
+    if x.numel() == 0 or given.recurrent.dtype != torch.float32:
+        return Declined("there is no input, or the weights are not in float32")
     dtype, own = autocast_dtype(x), {x.dtype, given.h_0.dtype}
     if torch.float64 in own or (dtype is None and own != {torch.float32}):
-        return NotImplemented
+        return Declined("`x` or the state is not in float32")
     is_small = UNITS_PER_TOKEN * len(x) * x.shape[1] < len(given.recurrent)
-    if is_small or torch.backends.cpu.get_cpu_capability() not in VECTORS:
-        return NotImplemented
+    if is_small:
+        return Declined(f"{len(x) * x.shape[1]} tokens are too few to pack the weights")
+    if torch.backends.cpu.get_cpu_capability() not in VECTORS:
+        return Declined("this CPU lacks its vector instructions")
     library = KERNEL.find()
     if library is None:
-        return NotImplemented
+        return Declined(NO_LIBRARY)
     with torch.autocast("cpu", enabled=False):
         given = given._replace(x=x.float(), h_0=given.h_0.float())
         states = recur(library, given, layer.cell.nonlinearity)
@@ -523,18 +535,18 @@ def decode_compiled(model: ElmanLanguageModel, state: Tensor) -> Any:
     `forward`.
     """
     config = model.config
-    if (
-        type(state) is not Tensor
-        or state.dim() != 3
-        or state.shape[1] == 0
-        or not is_decodable(model)
-        or not fits(state, config.n_layers, state.shape[1], config.d_hidden)
-        or config.n_vocab > MAX_VOCABULARY
-        or config.tanh_projections
-        or not is_known(config.nonlinearity)
-        or (library := KERNEL.find()) is None
-    ):
-        return NotImplemented
+    if type(state) is not Tensor or state.dim() != 3 or state.shape[1] == 0:
+        return Declined("the state is not a plain tensor `[L, B, N]`")
+    if not is_decodable(model):
+        return Declined(NOT_DECODABLE)
+    if not fits(state, config.n_layers, state.shape[1], config.d_hidden):
+        return Declined("the state is not one of this model, in float32 on a CPU")
+    if config.n_vocab > MAX_VOCABULARY:
+        return Declined(f"the vocabulary has more than {MAX_VOCABULARY} tokens")
+    if config.tanh_projections or not is_known(config.nonlinearity):
+        return Declined("its configuration has other activation functions")
+    if (library := KERNEL.find()) is None:
+        return Declined(NO_LIBRARY)
     # Tensors made in inference mode could not be modified outside it.
     with torch.inference_mode(False), torch.no_grad():
         return ElmanStep(library, model, state)

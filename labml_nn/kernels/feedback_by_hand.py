@@ -76,9 +76,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from labml_nn.kernels import kernel_for
 from labml_nn.kernels.as_built import is_built_like
 from labml_nn.kernels.call import without_autocast
+from labml_nn.reference import Declined, kernel_for
+from labml_nn.torch_internals import softmax_backward
 from labml_nn.transformers.feed_forward import FeedForward
 from labml_nn.transformers.feedback import (
     FeedbackAttention,
@@ -789,9 +790,7 @@ class Chunk:
                 torch.mm(times(grad, masks.attended, i, t), w_o, out=concat)
                 rows = grad_heads_out[i].copy_(concat_by_head).view(len(keys), 1, -1)
                 scores = times(rows.bmm(values), mask, i)
-                torch._softmax_backward_data(
-                    scores, attn[i], -1, scores.dtype, grad_input=grad_scores[i]
-                )
+                softmax_backward(scores, attn[i], out=grad_scores[i])
                 # Slots belong to a sequence, distances are the same for all.
                 query = grad_scores[i].bmm(keys).view_as(grad_heads_out[i])
                 query.baddbmm_(grad_scores[i].view(*query.shape[:2], -1), distance[i])
@@ -1006,7 +1005,7 @@ class Recurrence(torch.autograd.Function):
 
 def supported_config(
     model: FeedbackTransformerKV, x_seq: Tensor, memory: FeedbackMemory
-) -> Config | None:
+) -> Config | Declined:
     r"""
     ## Attached to the lesson
 
@@ -1016,21 +1015,26 @@ def supported_config(
     empty slots, for sequences of different lengths, is read by the reference.
     """
     device, parameters = x_seq.device.type, model.parameters()
-    if (
-        type(x_seq) not in (Tensor, nn.Parameter)
-        or len(x_seq) < SHORTEST
-        or x_seq.numel() == 0
-        or device == "meta"
-        or x_seq.dtype not in (torch.float32, torch.float64)
-        or x_seq.dim() != 3
-        or x_seq.shape[-1] != model.d_model
-        or any((p.dtype, p.device) != (x_seq.dtype, x_seq.device) for p in parameters)
-        or torch.is_autocast_enabled(device)
-        or not _continues(x_seq, memory, model)
-        or (memory.mask is not None and not bool(memory.mask.all()))
-    ):
-        return None
-    return config_of(model)
+    if type(x_seq) not in (Tensor, nn.Parameter) or x_seq.numel() == 0:
+        return Declined("`x_seq` is not a plain tensor with numbers in it")
+    if len(x_seq) < SHORTEST:
+        return Declined(f"{len(x_seq)} steps are fewer than {SHORTEST}")
+    if device == "meta" or x_seq.dtype not in (torch.float32, torch.float64):
+        return Declined(f"`x_seq` is {x_seq.dtype} on {device}")
+    if x_seq.dim() != 3 or x_seq.shape[-1] != model.d_model:
+        return Declined(f"`x_seq` is not [T, B, {model.d_model}]")
+    if any((p.dtype, p.device) != (x_seq.dtype, x_seq.device) for p in parameters):
+        return Declined("a parameter has another dtype or device than `x_seq`")
+    if torch.is_autocast_enabled(device):
+        return Declined("autocast is on")
+    if not _continues(x_seq, memory, model):
+        return Declined("the memory is not one of this model and batch")
+    if memory.mask is not None and not bool(memory.mask.all()):
+        return Declined("the memory has empty slots")
+    return config_of(model) or Declined(
+        "the model is not as its class made it, or some of its layers are in training "
+        "mode and others are not"
+    )
 
 
 # Slots of another width or another batch would be broadcast, or read beyond their end.
@@ -1061,11 +1065,11 @@ def read_by_hand(
     r"""
     ### In place of `read`
 
-    Returns the outputs and the memory, or `NotImplemented`.
+    Returns the outputs and the memory, or `Declined`.
     """
     config = supported_config(model, x_seq, memory)
-    if config is None:
-        return NotImplemented
+    if isinstance(config, Declined):
+        return config
     return read_with(BY_HAND, model, config, x_seq, memory, mask)
 
 

@@ -72,8 +72,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from labml_nn.kernels import kernel_for
-from labml_nn.kernels.build import SHARED, Kernel
+from labml_nn.kernels.build import NO_LIBRARY, SHARED, Kernel
 from labml_nn.kernels.call import Call, fields, up_to
 from labml_nn.kernels.feedback_by_hand import (
     SUBMODULES,
@@ -86,6 +85,7 @@ from labml_nn.kernels.feedback_by_hand import (
     read_with,
     supported_config,
 )
+from labml_nn.reference import Declined, kernel_for
 from labml_nn.transformers.feedback import (
     FeedbackMemory,
     FeedbackTransformer,
@@ -432,11 +432,10 @@ def read_compiled(
     [kernel by hand](feedback_by_hand.py#read_by_hand) runs.
     """
     config = supported_config(model, x_seq, memory)
-    if (
-        config is None
-        or x_seq.device.type != "cpu"
-        or x_seq.dtype != torch.float32
-        or KERNEL.find() is None
-    ):
-        return NotImplemented
+    if isinstance(config, Declined):
+        return config
+    if x_seq.device.type != "cpu" or x_seq.dtype != torch.float32:
+        return Declined(f"`x_seq` is {x_seq.dtype} on {x_seq.device}")
+    if KERNEL.find() is None:
+        return Declined(NO_LIBRARY)
     return read_with(COMPILED, model, config, x_seq, memory, mask)

@@ -62,13 +62,19 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from labml_nn.kernels import kernel_for
 from labml_nn.kernels.as_built import fits
-from labml_nn.kernels.build import SHARED, Kernel, Library
+from labml_nn.kernels.build import NO_LIBRARY, SHARED, Kernel, Library
 from labml_nn.kernels.call import Call, fields, up_to
-from labml_nn.kernels.decoding import FOR_CPP, CompiledStep, StaticCache, is_decodable
+from labml_nn.kernels.decoding import (
+    FOR_CPP,
+    NOT_DECODABLE,
+    CompiledStep,
+    StaticCache,
+    is_decodable,
+)
 from labml_nn.kernels.feedback_by_hand import SUBMODULES, config_of, fold_params
 from labml_nn.language_model import LanguageModel
+from labml_nn.reference import Declined, kernel_for
 from labml_nn.transformers.feedback import FeedbackMemory, FeedbackTransformerKV
 from labml_nn.transformers.feedback.language_model import FeedbackLanguageModel
 
@@ -225,22 +231,22 @@ def decoding_step(model: FeedbackLanguageModel, state: FeedbackMemory) -> Any:
     ## Attached to the language model
 
     The kernel computes with shared keys and values; each sequence must have a slot.
-    Returns the step, or `NotImplemented`.
+    Returns the step, or `Declined`.
     """
     transformer, keys, values = model.transformer, state.keys, state.values
+    if type(transformer) is not FeedbackTransformerKV:
+        return Declined("it is for shared keys and values, `shared_kv=True`")
+    if keys is None or values is None or keys.dim() != 4 or keys.shape[1] == 0:
+        return Declined("the memory is empty")
+    if not is_decodable(model) or config_of(transformer) is None:
+        return Declined(NOT_DECODABLE)
     if (
-        type(transformer) is not FeedbackTransformerKV
-        or keys is None
-        or values is None
-        or keys.dim() != 4
-        or keys.shape[1] == 0
-        or not is_decodable(model)
-        or not _is_state_of(transformer, keys, values, state.mask)
+        not _is_state_of(transformer, keys, values, state.mask)
         or not len(keys) <= model.config.max_len == transformer.horizon
-        or config_of(transformer) is None
-        or (library := KERNEL.find()) is None
     ):
-        return NotImplemented
+        return Declined("the memory is not one of this model")
+    if (library := KERNEL.find()) is None:
+        return Declined(NO_LIBRARY)
     # Tensors made in inference mode could not be modified outside it.
     with torch.inference_mode(False), torch.no_grad():
         return FeedbackStep(library, model, keys, values, state.mask)

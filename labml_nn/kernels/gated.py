@@ -23,10 +23,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from labml_nn.kernels import kernel_for
 from labml_nn.kernels.elman import autocast_dtype
 from labml_nn.lstm import LSTM, LSTMCell, LSTMState
 from labml_nn.lstm.gru import GRU, GRUCell
+from labml_nn.reference import Declined, kernel_for
 
 # How many sums a cell computes, and the modules that it has, itself among them. With
 # layer normalisation, which stands in place of identities, it computes something else.
@@ -79,7 +79,7 @@ def run_layers(
     x: Tensor,
     state: Sequence[Tensor] | None,
     mask: Tensor | None,
-) -> tuple[Tensor, ...] | None:
+) -> tuple[Tensor, ...] | Declined:
     """
     ## All layers
 
@@ -88,27 +88,29 @@ def run_layers(
     * `state` are the states before it, each `[L, B, N]`; `None` is zero
 
     Returns what the last layer showed, `[T, B, N]`, and the states at the end. Returns
-    `None` where the reference has to run: on GPUs, under autocast, in other than single
-    or double precision, and with a mask.
+    `Declined` where the reference has to run: on GPUs, under autocast, in other than
+    single or double precision, and with a mask.
     """
+    if mask is not None:
+        return Declined("there is a mask")
+    if type(x) is not Tensor or x.dim() != 3 or x.numel() == 0:
+        return Declined("`x` is not a plain tensor `[T, B, C]` with numbers in it")
     if (
-        mask is not None
-        or type(x) is not Tensor
-        or x.dim() != 3
-        or x.numel() == 0
-        or x.dtype not in (torch.float32, torch.float64)
+        x.dtype not in (torch.float32, torch.float64)
         or x.device.type != "cpu"
         or autocast_dtype(x) is not None
-        or type(network.dropout) is not nn.Dropout
-        or (weights := weights_of(network, x)) is None
     ):
-        return None
+        return Declined("it is for single and double precision on a CPU")
+    if type(network.dropout) is not nn.Dropout:
+        return Declined("`dropout` is not a `Dropout`")
+    if (weights := weights_of(network, x)) is None:
+        return Declined("a cell is not as its class made it for this `x`")
     if state is None:
         zeros = network.initial(x)
         state = zeros if isinstance(zeros, tuple) else (zeros,)
     size = len(weights), x.shape[1], network.hidden_size
     if not all(is_like(part, size, x) for part in state):
-        return None
+        return Declined(f"the state is not {list(size)} and {x.dtype}")
 
     # One call a layer, so that dropout between layers draws as in the lesson.
     options = True, 1, 0.0, network.training, False, False
@@ -142,7 +144,9 @@ def lstm_in_one_call(
     Takes and returns what [`LSTM.forward`](../lstm/__init__.py#LSTM.forward) does.
     """
     found = run_layers(lstm, torch.lstm, x, state, mask)
-    return NotImplemented if found is None else (found[0], LSTMState(*found[1:]))
+    if isinstance(found, Declined):
+        return found
+    return found[0], LSTMState(*found[1:])
 
 
 @kernel_for(GRU.forward, owner=GRU, submodules=SUBMODULES)
@@ -155,5 +159,4 @@ def gru_in_one_call(
     Takes and returns what [`GRU.forward`](../lstm/gru.py#GRU.forward) does.
     """
     states = None if state is None else (state,)
-    found = run_layers(gru, torch.gru, x, states, mask)
-    return NotImplemented if found is None else found
+    return run_layers(gru, torch.gru, x, states, mask)

@@ -259,8 +259,8 @@ from labml_nn.checks import (
     check_state,
     check_tokens,
 )
-from labml_nn.kernels import reference
 from labml_nn.language_model import LanguageModel, LanguageModelConfig
+from labml_nn.reference import reference
 
 __all__ = ["LSTM", "LSTMCell", "LSTMConfig", "LSTMLanguageModel", "LSTMState"]
 

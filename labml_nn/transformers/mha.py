@@ -298,7 +298,7 @@ from labml_nn.checks import (
     check_mask,
     check_sizes,
 )
-from labml_nn.kernels import Recorded, reference
+from labml_nn.reference import Recorded, reference
 
 __all__ = ["KVCache", "MultiHeadAttention", "PrepareForMultiHeadAttention"]
 

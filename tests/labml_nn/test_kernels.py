@@ -22,6 +22,7 @@ from torch.func import functional_call
 from torch.nn.utils import parametrizations, prune
 
 from labml_nn import kernels
+from labml_nn import reference as registry
 
 KERNELS = {
     f"{k.function.__name__} for {k.method.__qualname__} of {k.owner.__name__}": k
@@ -46,7 +47,7 @@ def only(kernel: kernels.Kernel) -> Iterator[list[bool]]:
         supported.append(result is not NotImplemented)
         return result
 
-    lists = kernels._KERNELS
+    lists = registry._KERNELS
     saved = {method: list(each) for method, each in lists.items()}
     try:
         for each in lists.values():
@@ -458,4 +459,4 @@ def test_switches():
         assert Module()(1) == 1
     assert Module()(1) == 2
     assert kernel in [each.function for each in kernels.registered()]
-    kernels._KERNELS.pop(Module.forward)
+    registry._KERNELS.pop(Module.forward)

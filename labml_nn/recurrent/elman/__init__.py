@@ -276,12 +276,12 @@ from labml_nn.checks import (
     check_state,
     check_tokens,
 )
-from labml_nn.kernels import reference
 from labml_nn.language_model import (
     LanguageModel,
     LanguageModelConfig,
     at_least_single,
 )
+from labml_nn.reference import reference
 
 __all__ = ["Elman", "ElmanCell", "ElmanConfig", "ElmanLanguageModel", "ElmanLayer"]
 

@@ -254,7 +254,7 @@ from labml_nn.checks import (
     check_sequence,
     check_sizes,
 )
-from labml_nn.kernels import Recorded, reference
+from labml_nn.reference import Recorded, reference
 from labml_nn.transformers.feed_forward import FeedForward
 from labml_nn.transformers.feedback.stack import Stack
 from labml_nn.transformers.mha import PrepareForMultiHeadAttention

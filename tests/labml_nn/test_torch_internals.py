@@ -1,0 +1,121 @@
+"""Private names of PyTorch may go: results remain right, and kernels step back where they must."""
+
+from typing import Any
+
+import pytest
+import torch
+from kernel_cases import CASES, Case, observe
+
+from labml_nn import kernels, torch_internals
+from labml_nn.checks import has_values
+from labml_nn.kernels import feedback_cpp
+from labml_nn.transformers.feedback import FeedbackTransformerKV
+from labml_nn.transformers.mha import MultiHeadAttention
+
+ATTENTION = "_scaled_dot_product_flash_attention_for_cpu"
+#: Whether the kernel of attention runs without the name.
+NAMES = {
+    "_C._are_functorch_transforms_active": False,
+    "_C._len_torch_dispatch_stack": False,
+    "_C._get_tracing_state": False,
+    "_C._len_torch_function_stack": False,
+    "overrides._get_current_function_mode_stack": True,
+    "utils._device": True,
+    "autograd.forward_ad._current_level": False,
+    "nn.modules.module._global_forward_hooks": False,
+    "nn.modules.module._global_forward_pre_hooks": False,
+    "nn.modules.module._global_backward_hooks": False,
+    "nn.modules.module._global_backward_pre_hooks": False,
+    "_fused_sdp_choice": True,
+    f"ops.aten.{ATTENTION}": True,
+    f"ops.aten.{ATTENTION}_backward": True,
+    "_softmax_backward_data": True,
+}
+
+
+class Without:
+    """PyTorch, or a module of it, in which a name is missing."""
+
+    def __init__(self, module: Any, path: str) -> None:
+        self._module, self._names = module, path.split(".")
+
+    def __getattr__(self, name: str) -> Any:
+        if name != self._names[0]:
+            return getattr(self._module, name)
+        if len(self._names) == 1:
+            raise AttributeError(name=name, obj=self._module)
+        return Without(getattr(self._module, name), ".".join(self._names[1:]))
+
+
+@pytest.fixture(params=NAMES)
+def missing(request, monkeypatch):
+    monkeypatch.setattr(torch_internals, "torch", Without(torch, request.param))
+    monkeypatch.setattr(torch_internals, "_GLOBAL_HOOKS", torch_internals._global_hooks())
+    return request.param
+
+
+def check(case: Case) -> None:
+    module, inputs = case.make()
+    with kernels.disabled():
+        expected = observe(case, module, inputs)
+    actual = observe(case, module, inputs)
+    for found, wanted in (
+        (actual.outputs, expected.outputs),
+        (actual.gradients, expected.gradients),
+    ):
+        torch.testing.assert_close(found, wanted, rtol=case.tolerance, atol=case.tolerance)
+
+
+def test_all_are_there():
+    """In the versions that are tested, so that nobody waits for kernels that never run."""
+    for path in NAMES:
+        found: Any = torch
+        for name in path.removesuffix("utils._device").split("."):
+            found = getattr(found, name) if name else found
+    assert torch_internals.observer() is None
+
+
+def test_attention(missing):
+    x = torch.randn(5, 2, 12, requires_grad=True)
+    attention = MultiHeadAttention(3, 12, dropout_prob=0.0)
+    said = kernels.explain(attention.forward, query=x, key=x, value=x)
+    assert said.startswith("The kernel") == NAMES[missing]
+    if not NAMES[missing] and "hooks" not in missing:
+        assert missing.split(".")[-1] in said
+    check(CASES[MultiHeadAttention][0])
+
+
+def test_second_derivatives(missing):
+    x = torch.randn(5, 2, 12, requires_grad=True)
+    attention = MultiHeadAttention(3, 12, dropout_prob=0.0)
+
+    def second() -> tuple[torch.Tensor, ...]:
+        output = attention(query=x, key=x, value=x)
+        (grad,) = torch.autograd.grad(output.square().sum(), x, create_graph=True)
+        return torch.autograd.grad(grad.square().sum(), x)
+
+    with kernels.disabled():
+        expected = second()
+    torch.testing.assert_close(second(), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_feedback_by_hand(missing):
+    with kernels.disabled(feedback_cpp):
+        for case in CASES[FeedbackTransformerKV][:3]:
+            check(case)
+
+
+def test_a_default_device(missing):
+    attention = MultiHeadAttention(3, 12, dropout_prob=0.0)
+    with torch.device("cpu"):
+        x = torch.randn(5, 2, 12)
+        with kernels.disabled():
+            expected = attention(query=x, key=x, value=x)
+        torch.testing.assert_close(attention(query=x, key=x, value=x), expected)
+        said = kernels.explain(attention.forward, query=x, key=x, value=x)
+    is_mode = missing.startswith(("utils", "overrides"))
+    assert said.startswith("The kernel") == (NAMES[missing] and not is_mode)
+
+
+def test_values_are_not_read_where_it_is_unknown_whether_they_are_there(missing):
+    assert has_values(torch.zeros(3)) == (missing != "_C._are_functorch_transforms_active")
