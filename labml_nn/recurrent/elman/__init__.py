@@ -28,7 +28,7 @@ by one letter. We need no one to write them down. A text is its own label.
 $f(W x + b)$ from the input $x$ and remembers nothing. It receives the same *l* twice
 and must give the same answer twice, but one of the two would be wrong. Could we show it
 a window of several letters at once, with separate weights for each position in the
-window? That helps, but it has two faults. Whatever lies before the window is lost. And
+window? That helps, but what lies before the window is lost. And
 if you shift a phrase by one letter, it meets different weights, so it must be learned
 again at every position.
 
@@ -40,8 +40,8 @@ input: their own values after the letter before.
 
 $$f(W x + b) \quad \to \quad h_t = f(W x_t + U h_{t-1} + b)$$
 
-The vector $h_t$ is the **hidden state** after step $t$. (It is not the letter *h*,
-which never has an index.) It is all that the network remembers. $W$ weighs the letter,
+The vector $h_t$ is the **hidden state** after step $t$ (not the letter *h*, which has
+no index). It is all that the network remembers. $W$ weighs the letter,
 $U$ weighs the memory, and $b$ is a bias. $f$ is an activation function, here tanh,
 which squeezes any number into the range from −1 to 1.
 
@@ -154,8 +154,8 @@ Its direction stays the same, but no update is too large. This does not bring ba
 has vanished. Nor does it help if the gradient is infinite: then it becomes NaN, not a
 number.
 
-![Left: two gradients. Right: one unit that starts at 1 and should be 0.5 after 50
-steps, and one step of gradient descent, learning rate 0.01.](figure:elman.clipping)
+![Right: a unit that starts at 1 and should be 0.5 after 50 steps; one update, learning
+rate 0.01.](figure:elman.clipping)
 
 **Long texts.** We read them in chunks. The state after one chunk starts the next, so
 the network still uses what it read long ago. But we let the gradient stop at the
@@ -181,12 +181,12 @@ before the window and not off, everything is the other way round.
 
 We train three small networks on 16 steps, and test them on 1,000. The first has a state
 of 16 numbers. The second sees the last four steps. The third is like the first, but $U$
-stays 0, so it can only guess. From step 5 on, so must the second, because its window no
-longer reaches back to the beginning. (At steps 3 and 4 it could know, but has not
-learned it well.) With memory, all five networks are right at step 1,000 in each of
-1,000 tests. They have learned what to do at *one* step, and that works at any.
+stays 0, so it can only guess. From step 5 on, so must the second: its window no longer
+reaches back to the beginning. (At steps 3 and 4 it has not learned what it could.) With
+memory, all five networks are right at step 1,000 in each of 1,000 tests. They have
+learned what to do at *one* step, and that works at any.
 
-![To the right, equal distances multiply the step by equal factors. [How it was
+![Equal distances, equal factors. [How it was
 measured](#the-task-with-the-lamp).](figure:elman.lamp_by_step)
 
 **What does a state learn to store?** Our program does not say. A state must help to
@@ -253,9 +253,8 @@ CPU core, runs in this page. It writes like this:
 Watch its hidden units while it reads, see how far back the gradient reaches, and change
 one letter to see how soon it is forgotten.
 
-![One unit is negative in names of speakers, another one positive at most
-vowels.](figure:live.units)
-"""
+![One unit is negative in names, another one positive at most
+vowels.](figure:live.units)"""
 
 import math
 from collections.abc import Callable

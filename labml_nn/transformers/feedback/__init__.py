@@ -11,11 +11,10 @@ tones: {query: 3, key: 1, value: 2, weight: 0, memory: 5, slot: 5}
 
 Read this program line by line. What does it print?
 
-You keep two numbers in mind and change them as you go. (We count everything from 0:
-lines, steps, layers and slots.) In line 2 the condition holds, because 5 is greater
-than 4, so `x` becomes 7. In line 3 you need this 7. It is greater than 6, so `y`
-becomes 6, and the program prints 6. You could not skip line 2. Each line changes what
-the next one means.
+You keep two numbers in mind and change them as you go. (We count lines, steps and
+layers from 0.) In line 2 the condition holds, because 5 is greater than 4, so `x`
+becomes 7. In line 3 you need this 7. It is greater than 6, so `y` becomes 6, and the
+program prints 6. Each line changes what the next one means.
 
 ![What you carry on from line to line.](figure:feedback.program)
 
@@ -29,16 +28,14 @@ at? Let us fill in which result is known where.
    0 and 1 state their results. The other lines only say what to do.
 
 2. **Layer 1** sees layer 0 of all earlier lines. Line 2 finds the 3 and the 5, and `x`
-   becomes 7. Could line 3 use this 7? No. It looks at line 2 as well, but only as it is
-   written, and there is no 7 in it.
+   becomes 7. Line 3 cannot use this 7. It sees line 2 only as it is written.
 
 3. **Layer 2** sees what layer 1 has computed. Now line 3 finds the 7, and `y` becomes
    6.
 
 4. **Layer 3** finds the 6 for the last line. Each line that depends on the one before
-   costs one more layer, and a model of $L$ layers runs out of them. That is a pity,
-   because the 7 was there: layer 1 had found it in line 2. But layer 1 of line 3 can
-   see layer 0 only.
+   costs one more layer, and a model of $L$ layers runs out of them. What a pity: layer
+   1 *had* found the 7, but layer 1 of the next line sees only layer 0.
 
 ![Which layer knows which result. Choose other numbers, or fewer
 layers.](figure:feedback.layers)
@@ -81,24 +78,23 @@ guess is right in 3. The [recipe](#the-programs) is below.)
 ![Five runs of each model, as dots on the left and as their mean on the right. Each
 further layer helps the Transformer for a line or two.](figure:feedback.accuracy)
 
-The dashed line marks the longest programs in training. Beyond it, feedback makes
-mistakes, too. A wrong result stays in memory and makes later ones wrong, so about 2 of
-100 programs are lost with each further line.
+The dashed line marks the longest programs in training. Beyond it, feedback errs,
+too. A wrong result makes later ones wrong, so about 2 of 100 programs are lost with
+each line.
 
 ## Writing
 
 **What is written?** A mixture of what all layers have computed at this step. (Why not
 the top layer alone? Training may choose that, but it [chose
-otherwise](#layer-weights).) Let us take vectors of two features, the first for an `x`,
-the second for a `y`. Suppose that in line 2 the embedding knows only the 4 that is
-added, that layer 1 has found 10, which is wrong, and that layer 2 has corrected it to
-7.
+otherwise](#layer-weights).) Let us take vectors of two features, one for `x` and one
+for `y`. Suppose that in line 2 the embedding knows only the 4 that is added, that layer
+1 has wrongly found 10, and that layer 2 has corrected it to 7.
 
 Each layer has a learned number, its **layer weight** $a_l$, and the embedding has one
 as layer 0. The *softmax* turns them into **shares**, which are positive and sum to one:
-raise $e$ to each, and divide by the sum. These shares are *the same at every step* and
-for every text. Shares times outputs, added up, are the **memory vector** $m$. Only this
-mixture has to be right. Here it is (7, 0), so slot 2 says that `x` is 7.
+raise $e$ to each, and divide by the sum. They are *the same at every step*. Shares
+times outputs, added up, are the **memory vector** $m$. Only this mixture has to be
+right. Here it is (7, 0), so slot 2 says that `x` is 7.
 
 ![Nearly all of it comes from layer 2.](figure:feedback.mixture)
 
@@ -138,18 +134,16 @@ attend to it. Right: one layer.](figure:feedback.diagram)
 ## Depth and gradient
 
 **How deep is it?** Follow the longest chain of layers, each of which needs the one
-before. In a Transformer it has $L$ layers, at any step. With feedback it passes all $L$
+before. In a Transformer it has $L$ layers. With feedback it passes all $L$
 layers of each step. So the chain grows with the text, as in a [recurrent
 network](../../recurrent/elman/__init__.py).
 
-![Thick: a longest chain of layers, each of which needs the one
-before.](figure:chains.unrolled)
+![Thick: a longest chain.](figure:chains.unrolled)
 
-**Can it learn over long distances?** Training needs the **gradient**: how the error of
-a late step, its **loss**, would change with each number that was computed before. In a
-recurrent network it travels back through every step, and fades on the way. Here it has
-a second way. Attention reaches every slot directly, so the gradient, too, gets from the
-last loss to the first slot in one hop.
+**Can it learn over long distances?** Training needs the **gradient**: how the **loss**,
+the error, would change with each earlier number. In a recurrent network it travels back
+through every step, and fades on the way. Here it has a second way, attention, which
+leads from the last loss to the first slot in one hop.
 
 ![The gradient from a loss to an early slot.](figure:feedback.hops)
 
@@ -196,9 +190,9 @@ Watch the memory grow, see what each head attends to, and make the memory shorte
 
 ## The whole in code
 
-Here is all of it. The attention of a layer is PyTorch's own. It adds a mask to the
-scores, which is here the bias `b` of each head and distance. (The module has one [more
-term](#distances), which is zero at first.)
+The attention of a layer is PyTorch's own. To the scores it adds a mask, here the bias
+`b` of each head and distance. (The module has one [more term](#distances), which is
+zero at first.)
 
 ```python
 import torch
