@@ -151,6 +151,9 @@ class SiteConfig:
         "Documentation by Sphinx or pylit, whose names become links. Its objects.inv is fetched"
         " once and stays in the cache; or it is read from a path behind the address and a space.",
     )
+    questions: tuple[str, ...] = _names(
+        '"why several heads?"', "What the search offers to ask, as long as nothing is typed."
+    )
     groups: tuple[Group, ...] = _tables("group", Group, "Pages below one title on the home page.")
     paths: tuple[Group, ...] = _tables(
         "path", Group, "A reading path: cards below its title on the home page, in order."

@@ -311,6 +311,8 @@ class SiteView:
     #: What the addresses of its pages begin with: ``zh/`` for the pages in Chinese.
     prefix: str = ""
     version: str = ""
+    #: What the search offers to ask.
+    questions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,14 @@ ten thousand modules loads no more than one in ten:
 - ``search/texts-N.js``: the titles and texts of entries;
 - ``search/words.js``: the terms that a misspelt word is compared with.
 
-An entry is a page, a heading or a definition. Its score for a term does not depend on the rest of
-a query, so it is computed here (BM25F: an occurrence in a title counts more than one in a text),
-and a browser only adds. Of a term that occurs almost everywhere, the best entries are kept.
+An entry is a page, a heading, a definition, a note beside code or a term of the glossary. Its score
+for a term does not depend on the rest of a query, so it is computed here (BM25F: an occurrence in a
+title counts more than one in a text), and a browser only adds. Of a term that occurs almost
+everywhere, the best entries are kept.
 See decision 030.
 """
 
+import html
 import json
 import math
 import re
@@ -27,10 +29,12 @@ from heapq import nlargest
 from itertools import groupby, pairwise
 from operator import itemgetter
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
+from pylit.addresses import is_cpp
 from pylit.diagnostics import Diagnostic, Report, nearest
-from pylit.model import HEADING, Draft, Module
+from pylit.model import HEADING, Draft, Module, NoteHtml, formula_slot
+from pylit.notes.tex import tex_to_text
 
 Key = TypeVar("Key")
 
@@ -41,8 +45,12 @@ _TERMS, _TEXTS = 40_000, 24_000
 #: Entries that are kept of a term.
 _MOST = 2_000
 #: What an occurrence counts in the title or the names of an entry, in the title of its page, and in
-#: its text.
-_TITLE, _PAGE, _TEXT = 12, 3, 2
+#: its text; the opening of a note is a title that its author did not set.
+_TITLE, _OPENING, _PAGE, _TEXT = 12, 6, 3, 2
+#: Letters of a note that is an entry of its own; a shorter one belongs to its definition.
+_ALONE = 60
+#: Letters of the sentences that a note begins with: at least, and at most.
+_LEAST_OPENING, _MOST_OPENING = 24, 90
 #: Parameters of BM25: how soon more occurrences add nothing, and how much the length matters.
 _K1, _B = 4.0, 0.4
 #: Scores are integers, in tenths.
@@ -51,7 +59,24 @@ _SCALE = 10
 _WORD = re.compile(r"[^\W_]+(?:_+[^\W_]+)*")
 #: Characters of Chinese and Japanese, which have no spaces between words.
 _HAN = re.compile("[\u3005-\u3007\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+")
+#: A sentence: up to a full stop before a space, or one of Chinese.
+_SENTENCE = re.compile(r".+?(?:[.?!:](?=\s|$)|[。？！：]|$)\s*", re.DOTALL)
+#: What has no letters and still is asked for in words.
+_SIGNS = {"note": "n", "term": "t"}
+_ROOT = re.compile("√|根号|平方根")
+_SQUARE_ROOT = re.compile(r"square[ -]roots?\b", re.IGNORECASE)
+_TAG = re.compile(r"<[^>]*>")
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\x00-\x7f]+")
+
+
+class Part(NamedTuple):
+    """A part of a page that is found by itself."""
+
+    anchor: str
+    #: A definition has none but its anchor; that of a note beside code is its opening.
+    title: str
+    text: str
+    kind: Literal["definition", "heading", "note", "term"] = "heading"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +88,8 @@ class SearchPage:
     #: Other names of the page: of its module, and those that the author gives.
     names: tuple[str, ...]
     text: str
-    #: Its headings and definitions, in order: anchor, title and the text under each. A definition
-    #: has no title but its anchor.
-    parts: tuple[tuple[str, str, str], ...]
+    #: Its headings, definitions, notes and terms, in order, each with the text under it.
+    parts: tuple[Part, ...]
     #: The anchors of definitions that are not for users.
     private: frozenset[str] = frozenset()
     #: Of the page and of each part: the weighted frequency of each term.
@@ -95,27 +119,57 @@ def read_aliases(
 
 
 def search_page(draft: Draft, module: Module) -> SearchPage:
-    """The page, its headings and its definitions, each with the text under it."""
+    """The page and its parts, each with the text under it."""
     texts: dict[str, list[str]] = {"": [draft.summary_note.text]}
-    titles: dict[str, str] = {}
+    found: dict[str, Part] = {}
     definitions = {d.qualname for d in module.definitions if d.qualname}
     current = ""
     for section in draft.sections:
         if section.definition in definitions:
             current = section.definition
-            titles.setdefault(current, "")
+            found.setdefault(current, Part(current, "", "", "definition"))
+        inside = section.code and not section.definition
         for note in section.notes:
             first, *under = note.text.split(HEADING)
-            texts.setdefault(current, []).append(first)
+            at = current
+            if inside and not under and len(first) >= _ALONE:
+                at = f"L{section.code[0].number}"
+                found.setdefault(at, Part(at, _opening(first), "", "note"))
+            texts.setdefault(at, []).append("" if note.terms else first)
             for heading, text in zip(note.headings, under, strict=True):
                 current = heading.slug
-                titles.setdefault(current, heading.text)
+                found.setdefault(current, Part(current, heading.text, ""))
                 texts.setdefault(current, []).append(text)
-    parts = [(anchor, title, _joined(texts.get(anchor, ()))) for anchor, title in titles.items()]
+            for anchor, name, meaning in note.terms:
+                found[anchor] = Part(anchor, _plain(name, note), "", "term")
+                texts[anchor] = [_plain(meaning, note)]
+    parts = tuple(part._replace(text=_joined(texts.get(at, ()))) for at, part in found.items())
     name = PurePosixPath(draft.name).name if draft.prose else draft.name.rpartition(".")[2]
     private = frozenset(name for name in definitions if not module.is_public(name))
-    found = (draft.url, draft.title, (name,), _joined(texts[""]), tuple(parts), private)
-    return counted(SearchPage(*found))
+    return counted(SearchPage(draft.url, draft.title, (name,), _joined(texts[""]), parts, private))
+
+
+def _opening(text: str) -> str:
+    """The first sentences of a note, as many as say something: "Scale. Why divide by √d?"."""
+    opening = ""
+    for sentence in _SENTENCE.findall(" ".join(text.split())):
+        if opening and len(opening + sentence.rstrip()) > _MOST_OPENING:
+            break
+        opening += sentence
+        if len(opening) >= _LEAST_OPENING:
+            break
+    opening = opening.strip().rstrip(":：")
+    if len(opening) <= _MOST_OPENING:
+        return opening
+    return opening[:_MOST_OPENING].rpartition(" ")[0] + " …"
+
+
+def _plain(markup: str, note: NoteHtml) -> str:
+    """The text of a part of a note."""
+    text = html.unescape(_TAG.sub("", markup))
+    for number, formula in enumerate(note.formulas):
+        text = text.replace(formula_slot(number), tex_to_text(formula.tex))
+    return _joined([text])
 
 
 def _joined(texts: Iterable[str]) -> str:
@@ -126,8 +180,12 @@ def counted(page: SearchPage) -> SearchPage:
     """The page with its words counted."""
     own = _frequencies((page.title, _TITLE), (",".join(page.names), _TITLE), (page.text, _TEXT))
     parts = (
-        _frequencies((title or anchor, _TITLE), (page.title, _PAGE), (text, _TEXT))
-        for anchor, title, text in page.parts
+        _frequencies(
+            (part.title or part.anchor, _OPENING if part.kind == "note" else _TITLE),
+            (page.title, _PAGE),
+            (part.text, _TEXT),
+        )
+        for part in page.parts
     )
     return replace(page, words=(own, *parts))
 
@@ -145,8 +203,9 @@ def terms(text: str) -> list[str]:
 
     Each word in lower case, and the parts of a compound such as FeedbackAttention. Chinese and
     Japanese have no spaces between words: there a term is a pair of adjacent characters, or a
-    character that stands alone.
+    character that stands alone. A root is "sqrt", however it is written.
     """
+    text = _SQUARE_ROOT.sub(r"\g<0> sqrt", _ROOT.sub(" sqrt ", text))
     if not text.isascii():
         letters = unicodedata.normalize("NFKD", text)
         text = "".join(c for c in letters if c < "\x80" or unicodedata.category(c)[0] != "M")
@@ -168,18 +227,23 @@ def _normalized(name: str) -> str:
     return "".join(filter(str.isalnum, name.lower()))
 
 
-def _weight(page: SearchPage, part: int) -> float:
-    """A page before a class, a class before its methods, and what is public before what is not."""
-    if part == 0:
-        return 3.0
-    anchor, title, _ = page.parts[part - 1]
-    if title:
-        return 1.0
-    if anchor in page.private:
-        return 0.4
-    if anchor.endswith(("Config", "Error")):
-        return 0.6
-    return 0.8 if "." in anchor else 1.8
+def _weight(page: SearchPage, number: int, rank: int) -> float:
+    """How much an entry counts: what is read in order before what is looked up.
+
+    A page before a class, a class before its methods, and what is public before what is not; a
+    lesson before other pages, and those before C++.
+    """
+    reading = 0.5 if is_cpp(page.url.removesuffix(".html")) else (1.0, 1.5, 2.5)[rank]
+    if number == 0:
+        return 3.0 * reading
+    part = page.parts[number - 1]
+    if part.kind != "definition":
+        return 1.0 * reading
+    if part.anchor in page.private:
+        return 0.4 * reading
+    if part.anchor.endswith(("Config", "Error")):
+        return 0.6 * reading
+    return (0.8 if "." in part.anchor else 1.8) * reading
 
 
 class SearchIndex:
@@ -205,14 +269,22 @@ class SearchIndex:
         first = len(self._weights)
         for part, words in enumerate(page.words):
             names = [page.title, *page.names] if part == 0 else []
-            names += [title or anchor for anchor, title, _ in page.parts[part - 1 : part]]
+            names += [
+                one.title or one.anchor
+                for one in page.parts[max(part - 1, 0) : part]
+                if one.kind != "note"
+            ]
             hits = {**words, **{f"={_normalized(name)}": 0 for name in names}}
             rows = ((term, first + part, frequency) for term, frequency in hits.items())
             self._database.executemany("INSERT INTO hits VALUES (?, ?, ?)", rows)
-            self._weights.append(_weight(page, part) * (1 + rank / 2))
+            self._weights.append(_weight(page, part, rank))
             self._lengths.append(sum(words.values()))
-        parts = [[a, text, title] if title else [a, text] for a, title, text in page.parts]
-        text = _json([first, page.url, page.title, page.text, parts])
+        # The kind of a part is told where its title does not tell it.
+        parts = [
+            [one.anchor, one.text, *filter(None, (one.title, _SIGNS.get(one.kind)))]
+            for one in page.parts
+        ]
+        text = _json([first, page.url, page.title, page.text, parts, rank])
         self._database.execute("INSERT INTO pages VALUES (?, ?)", (first, text))
 
     def files(self, prefix: str = "") -> Iterator[tuple[str, bytes]]:

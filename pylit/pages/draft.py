@@ -46,7 +46,7 @@ MAX_ANSWERS = 50_000
 #: Characters of a summary that is made from the opening of a page.
 MAX_OPENING = 200
 _IDS = """
-    help help-button help-title keys-button line-by-line main-content outline
+    answer ask help help-button help-title keys-button line-by-line main-content outline
     outline-button outline-title pages results search search-button shapes-button
     theme-button wrap-button
 """

@@ -27,6 +27,11 @@ _SPACE = re.compile(r"\s*")
 _VOID = frozenset({"br", "col", "hr", "img", "input", "source", "track", "wbr"})
 #: How a block begins that stands beside the words before it.
 _PICTURE = re.compile(r'\s*<(?:figure|pre|details|div class="table-scroll")')
+_HEADING = re.compile(r'\s*(?:<div class="original"[^>]*>\s*)?<h2')
+#: Passages that are not translated, with their language.
+_ORIGINAL = re.compile(r'\s*<div class="original"( lang="[^"]*")>\n(.*)</div>\s*', re.DOTALL)
+#: Where one of them ends and the next begins.
+_SEAM = re.compile(r'</div>\n<div class="original" lang="[^"]*">\n')
 _HEARD = re.compile(r"<math\b.*?</math>", re.DOTALL)
 _TALL = ("<table", "<pre", "<details", "<img", "<figure", ' display="true"')
 #: Lines of imports, which are folded.
@@ -125,13 +130,13 @@ def _split(row: Row) -> list[Row]:
         last = found[-1]
         if _PICTURE.match(block):
             found[-1] = replace(last, picture=last.picture + block)
-        elif last.picture or (block.lstrip().startswith("<h2") and last.note):
+        elif last.picture or (_HEADING.match(block) and last.note):
             found.append(Row("", block))
         else:
-            found[-1] = replace(last, note=last.note + block)
+            found[-1] = replace(last, note=_SEAM.sub("", last.note + block))
     joined = found[:1]
     for part in found[1:]:
-        if joined[-1].picture and not part.picture and not part.note.lstrip().startswith("<h2"):
+        if joined[-1].picture and not part.picture and not _HEADING.match(part.note):
             joined[-1] = replace(joined[-1], after=part.note)
         else:
             joined.append(part)
@@ -150,7 +155,21 @@ def _blocks(note: str) -> list[str]:
             found.append(note[start:end])
             start = end
     rest = [note[start:]] if start < len(note) else []
-    return [note] if depth else [*found, *rest]
+    return [note] if depth else [part for block in (*found, *rest) for part in _passages(block)]
+
+
+def _passages(block: str) -> list[str]:
+    """The elements of what is not translated, each in its language; any other block as it is."""
+    original = _ORIGINAL.fullmatch(block)
+    if not original:
+        return [block]
+    language, inner = original.groups()
+    return [
+        _ELEMENT.sub(lambda tag: f"{tag[0][:-1]}{language}>", one, count=1)
+        if _PICTURE.match(one)
+        else f'<div class="original"{language}>\n{one}</div>\n'
+        for one in _blocks(inner)
+    ]
 
 
 def _belongs(anchor: str, owner: str) -> bool:

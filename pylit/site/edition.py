@@ -286,4 +286,5 @@ def _view(
         logo=config.logo and f"assets/logo{PurePath(config.logo).suffix}",
         prefix=prefix,
         version=config.version,
+        questions=tuple(map(words, config.questions)),
     )

@@ -1,5 +1,6 @@
 """Finding a thing by its name, and looking at it without going there, both by keyboard."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -94,6 +95,138 @@ def test_what_readers_type_finds_its_page_first(visit: Callable[..., Visit]):
     field.fill("variance of a dot product")
     expect(page.locator("#results small mark").first).to_be_visible()
     assert "\\" not in page.locator("#results").inner_text()
+
+
+#: What readers ask, in their own words, and a part of the address of what is wanted among the first
+#: three results.
+QUESTIONS = """
+mha.html: why divide by sqrt; why do we divide by the square root of d_k?; why several heads?
+mha.html: what does softmax do; what is the kv cache; cost of attention for long sequences
+mha.html: do different heads learn different things
+transformers/mha.html: how does attention work; what is attention; what is a query key and value
+transformers/utils.html | mha.html | autoregressive: what does a causal mask do
+transformers/utils.html | mha.html: padding mask; how do I mask padding
+mha.html | faults: why is my attention NaN
+mha.html | models.html | glossary: difference between self-attention and cross-attention
+positional_encoding.html: why sine and cosine; why do transformers need positions
+positional_encoding.html: does attention know the order of words
+positional_encoding.html: what happens with longer texts than in training
+positional_encoding.html | results: learned or sinusoidal positions, which is better
+modern.html | positional_encoding: rotary position embedding
+positional_encoding.html | feedback: alibi
+models.html | glossary: what is teacher forcing
+models.html | sampling: how does greedy decoding work
+models.html: beam search; why residual connections; encoder vs decoder
+models.html | layer_norm: pre-norm or post-norm
+feed_forward.html | models.html: what is the feed-forward network for
+label_smoothing_loss.html: label smoothing
+recurrent/elman/index.html: what is a recurrent neural network
+elman: vanishing gradient; why do gradients explode
+elman | trainer.html: gradient clipping
+bptt.html: backpropagation through time; truncated bptt
+elman/index | memory | results | mha: rnn vs transformer
+elman/index | glossary: what is the hidden state
+lstm/index: how does an lstm remember; forget gate bias
+lstm: lstm vs gru
+gru: what does the update gate do
+recurrent/linear_attention: linear attention explained; why is linear attention faster
+delta_net: what is the delta rule
+mamba2: state space models; how is mamba different from attention; what is selective in mamba
+transformers/feedback/index.html: feedback transformer memory
+feedback: why is the feedback transformer slow
+sampling.html: top-k sampling; what does temperature do; how to generate text
+presets.html: learning rate warmup
+command_line | tiny_shakespeare | experiments: how to train on my own text
+saving.html | checkpoint: how do I save and load a model
+saving.html | checkpoint | moved | transformers: load old checkpoints
+language_model.html | glossary: what is perplexity
+results.html | memory: which model is best
+models.html | autoregressive: how many parameters does a transformer have
+autoregressive.html: weight tying
+modern.html: rmsnorm
+notation.html: what do the letters T B C mean
+"""
+IN_CHINESE = """
+mha.html: 为什么除以根号; 注意力是怎么工作的; 什么是多头注意力; 为什么需要多个头; 键值缓存
+utils.html | mha.html | autoregressive: 因果掩码
+utils.html | mha.html: 填充掩码怎么用
+positional_encoding.html: 位置编码; 为什么用正弦和余弦; 注意力知道顺序吗
+modern.html | positional_encoding: 旋转位置编码
+models.html | encoder_decoder: 编码器和解码器的区别
+models.html: 束搜索; 残差连接
+layer_norm.html | models.html: 层归一化
+elman/index: 什么是循环神经网络
+elman/index | glossary: 隐状态是什么
+elman: 梯度消失
+elman | trainer: 梯度裁剪
+bptt: 沿时间反向传播
+lstm/index: 遗忘门
+lstm: LSTM和GRU的区别
+gru: 更新门
+linear_attention: 线性注意力为什么快
+delta_net: delta规则
+mamba2: 状态空间模型
+feedback: 反馈Transformer
+sampling: 温度采样
+label_smoothing: 标签平滑
+language_model | glossary: 困惑度
+"""
+
+
+@pytest.mark.parametrize(("prefix", "questions"), [("", QUESTIONS), ("zh/", IN_CHINESE)])
+def test_questions_find_what_answers_them(prefix: str, questions: str, visit: Callable[..., Visit]):
+    page = visit(f"{prefix}index.html").page
+    page.keyboard.press("/")
+    field, results = page.locator("#search input"), page.locator("#results")
+    missed = []
+    for line in questions.strip().splitlines():
+        wanted, _, asked = line.partition(": ")
+        for question in asked.split("; "):
+            field.fill(question)
+            expect(results).to_have_attribute("data-query", question)
+            found = results.locator("a").evaluate_all("links => links.map(link => link.href)")[:3]
+            if not any(part in url for url in found for part in wanted.split(" | ")):
+                missed.append((question, wanted, *found))
+    assert not missed, "\n".join(map(str, missed))
+
+
+def test_what_is_asked_for_is_explained_and_nothing_is_offered_that_misses_it(
+    visit: Callable[..., Visit],
+):
+    page = visit("index.html").page
+    page.keyboard.press("/")
+    ask, answer = page.locator("#ask"), page.locator("#answer")
+    expect(answer).to_be_hidden()
+    ask.get_by_role("button").first.click()
+    expect(ask).to_be_hidden()
+    expect(page.locator("#results a").first).to_have_attribute("href", re.compile("mha.html"))
+    page.locator("#search input").fill("what is perplexity?")
+    expect(answer).to_contain_text("perplexity")
+    expect(answer.get_by_role("link")).to_have_attribute(
+        "href", re.compile("glossary.html#perplexity")
+    )
+    for nothing in ("kubernetes", "what is a zebra doing"):
+        page.locator("#search input").fill(nothing)
+        expect(page.locator("#search [role=status]")).to_contain_text("No results")
+        expect(answer).to_be_hidden()
+    page.locator("#search input").fill("attention")
+    titles = page.locator("#results [role=group]").evaluate_all(
+        "all => all.map(one => one.ariaLabel)"
+    )
+    assert titles[0] == "Lessons" and {*titles} == {"Lessons", "Code", "More"}
+
+
+def test_the_pages_that_were_read_last_are_offered(visit: Callable[..., Visit]):
+    window = visit(MHA)
+    window.open("labml_nn/lstm/index.html")
+    window.open(MHA)
+    window.page.keyboard.press("/")
+    offered = window.page.locator("#ask a")
+    assert [link.get_attribute("href").rpartition("labml_nn/")[2] for link in offered.all()] == [
+        "lstm/index.html"
+    ]
+    offered.first.click()
+    window.page.wait_for_url("**/lstm/index.html")
 
 
 def test_the_dialog_closes_with_escape_and_gives_the_focus_back(visit: Callable[..., Visit]):

@@ -4,7 +4,7 @@ import pytest
 from page_tools import code, section
 
 from pylit.model import CodeLine
-from pylit.pages.rows import rows
+from pylit.pages.rows import Row, rows
 
 
 def shown(*sections):
@@ -99,3 +99,21 @@ def test_an_introduction_with_a_figure_leaves_the_imports_alone():
     first, second = rows([short, section("<p>f</p>", code(5), "f")])[:2]
     assert (first.note, first.picture, first.classes) == (P, FIGURE, "pic")
     assert (second.note, second.lines) == ("", 2)
+
+
+def test_what_is_not_translated_stands_beside_its_pictures_too():
+    passages = [
+        '<div class="original" lang="en">\n<p>one</p>\n<figure>a</figure>\n</div>\n',
+        '<div class="original" lang="en">\n<p>two</p>\n</div>\n',
+        '<div class="original" lang="en">\n<p>three</p>\n<figure>b</figure>\n</div>\n',
+        '<div class="original" lang="en">\n<h2>Next</h2>\n<p>four</p>\n</div>\n',
+    ]
+    found = rows([Row("", "".join(passages))])
+    assert [(row.note, row.picture) for row in found] == [
+        ('<div class="original" lang="en">\n<p>one</p>\n</div>\n', '<figure lang="en">a</figure>\n'),
+        (
+            '<div class="original" lang="en">\n<p>two</p>\n<p>three</p>\n</div>\n',
+            '<figure lang="en">b</figure>\n',
+        ),
+        ('<div class="original" lang="en">\n<h2>Next</h2>\n<p>four</p>\n</div>\n', ""),
+    ]

@@ -14,7 +14,7 @@ from pylit.diagnostics import Report
 from pylit.model import ParsedPage
 from pylit.node.process import NodeError, find_node
 from pylit.notes.tex import tex_to_text
-from pylit.outputs.search import SearchIndex, SearchPage, counted, read_aliases, search_page, terms
+from pylit.outputs.search import Part, SearchIndex, SearchPage, counted, read_aliases, search_page, terms
 from pylit.pages.draft import Drafter
 from pylit.site.options import THEME
 from pylit.source.names import targets
@@ -36,7 +36,9 @@ class Memory:
     def read(self) -> int:
         """Read it."""
         # All of it.
-        return 1
+        found = 1
+        # **Why once?** The square root of one is one, so a second time adds nothing.
+        return found
 '''
 
 
@@ -48,14 +50,23 @@ def test_a_text_belongs_to_the_heading_or_the_definition_that_it_stands_under() 
     page = search_page(draft, module)
     assert (page.title, page.names, page.text) == ("Memory, m", ("mod",), "An opening.")
     assert page.parts == (
-        ("decay", "Decay", "By 1/2 each step."),
-        ("Memory", "", "What is remembered."),
-        ("Memory.read", "", "Read it. All of it."),
+        Part("decay", "Decay", "By 1/2 each step."),
+        Part("Memory", "", "What is remembered.", "definition"),
+        Part("Memory.read", "", "Read it. All of it.", "definition"),
+        Part(
+            "L20",
+            "Why once? The square root of one is one, so a second time adds nothing.",
+            "Why once? The square root of one is one, so a second time adds nothing.",
+            "note",
+        ),
     )
 
 
 def page(number: int) -> SearchPage:
-    parts = (("decay", "Decay", "An ant."), (f"Net{number}.forward", "", "Ants at work."))
+    parts = (
+        Part("decay", "Decay", "An ant."),
+        Part(f"Net{number}.forward", "", "Ants at work.", "definition"),
+    )
     text = "An ant" + " that works" * (number % 3)
     return counted(SearchPage(f"p{number}.html", f"Page {number}", ("net",), text, parts))
 
@@ -126,6 +137,7 @@ globalThis.document = { documentElement: { dataset: { edition: "zh/" } } };
 def test_queries_and_texts_have_the_same_terms() -> None:
     texts = ["FeedbackAttention's kv_cache2, GPT-2", "naïve Über-Maß ﬁne ½ x² ℝ", "__init__ a__b"]
     texts += ["日本語のテキスト Ελλάς", "HTTPServer2Go i18n ÅngströmUnit", "_x 1e-3 d_k"]
+    texts += ["QKᵀ/√d_k, a Square root and square-roots"]
     texts += ["Transformer模型，第3章：注意力（attention）", "力 の_a模型_b〇々 ガー・ア𠀀𠀁豈ﾃｽﾄ"]
     found = run_in_node(f"{json.dumps(texts)}.map(terms)", "10-terms")
     assert found == [terms(text) for text in texts]

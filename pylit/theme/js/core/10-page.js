@@ -21,4 +21,14 @@ const load = async (name) => {
   if (edition) await fetched(`${edition}words.js`).catch(() => {});
   return fetched(name);
 };
-window.pylit = { site: new URL("..", here), load, _ };
+window.pylit = { site: new URL("..", here), load, _, visited: [] };
+
+// The pages that were read last, for the search. They are kept in this browser and nowhere else.
+try {
+  const name = `pylit-read ${window.pylit.site.pathname}${edition ?? ""}`;
+  const url = location.pathname.slice(window.pylit.site.pathname.length);
+  const before = JSON.parse(localStorage[name] ?? "[]").filter(([other]) => other !== url);
+  window.pylit.visited = before.slice(0, 3);
+  const title = find("h1")?.textContent.trim();
+  if (title && find(".s")) localStorage[name] = JSON.stringify([[url, title], ...before].slice(0, 4));
+} catch { /* forbidden */ }

@@ -8,7 +8,14 @@ const BEGINS = 0.375, SLIP = 0.45;
 // So much of a text is shown under a result, and so much of that before the word that was found. A
 // Chinese character is twice as wide as a letter.
 const EXCERPT = 160, BEFORE = 50;
-const SMALL = new Set("a an and are can do does for how i in is it its my of on or the to use what with why".split(" "));
+// What questions are made of beside what they ask for, in English and in Chinese.
+const SMALL = new Set(`a about actually all an and any are as at be because been being between by can come could did do
+  does doing each else even exactly explain explained for from get gets give given go good had has have having he help how i if
+  in instead into is it its just like make makes many me mean meaning means much my need needed needs no not now of
+  on one only or other our really should show so some such tell than that the their them then there these they thing
+  this those to too up us use used uses using very vs want was way we well were what when where whether which while
+  who why will with without work working works would you your`.split(/\s+/));
+const ASKED = /为什么|为何|什么是|是什么|什么|怎么样|怎样|怎么|如何|哪些|哪个|哪里|多少|有没有|能不能|可不可以|可以|需要|应该|之间|区别|一下|吗|呢|吧|是否|的|了|是|有|和|与|跟|在|用|把|被|会|能|要/g;
 
 // A page in another language has an index of its own.
 const { _, load } = window.pylit;
@@ -72,17 +79,19 @@ const meant = async (word) => {
   // single character is the beginning of a term.
   const isHan = HAN.test(word);
   const canBegin = isHan || word.length > 1;
-  const most = !isHan && word.length > 3 ? Math.round(0.2 * word.length) : 0;
+  const most = !isHan && word.length > 4 ? Math.round(0.2 * word.length) : 0;
+  // One and many are one word.
+  const stem = !isHan && /[^aisu]s$/.test(word) && word.length > 3 ? word.slice(0, -1) : word;
   const alike = (term) => {
-    const more = term.length - word.length;
-    if (!more && term === word) return 1;
-    if (canBegin && term.startsWith(word)) return (BEGINS * term.length) / (term.length + 0.3 * more);
-    const wrong = Math.abs(more) > most ? most + 1 : slips(word, term, most);
+    const more = term.length - stem.length;
+    if (term === stem || term === `${stem}s`) return 1;
+    if (canBegin && term.startsWith(stem)) return (BEGINS * term.length) / (term.length + 0.3 * more);
+    const wrong = Math.abs(term.length - word.length) > most ? most + 1 : slips(word, term, most);
     return wrong > most ? 0 : (SLIP * term.length) / (term.length + 2 * wrong);
   };
   const read = (items) => items.map((item) => [item[0], alike(item[0]), item]).filter(([, weight]) => weight);
-  let found = read(await shelf(word.slice(0, word.length - most), canBegin ? REACH : 1));
-  if (most && !found.some(([term]) => term.startsWith(word))) {
+  let found = read(await shelf(stem.slice(0, stem.length - most), canBegin ? REACH : 1));
+  if (most && !found.some(([term]) => term.startsWith(stem))) {
     // Only the nearest words: who types "tranformer" means "transformer", not "transformers".
     const wrong = (term) => (Math.abs(term.length - word.length) > most ? most + 1 : slips(word, term, most));
     const known = (await get("search/words")).split(" ").map((term) => [term, wrong(term)]);
@@ -104,35 +113,55 @@ const scored = (terms) => {
 };
 
 // The texts of an entry.
+const PARTS_OF = { n: "note", t: "term" };
 const show = async (id) => {
   const { chunks } = await get("search-index");
   const chunk = await get(`search/texts-${place(chunks, id)}`);
-  const [first, url, page, text, parts] = chunk[place(chunk.map(([first]) => first), id)];
-  if (id === first) return { url, kind: "page", title: page, page: "", text };
-  const [anchor, under, title] = parts[id - first - 1];
-  return { url: `${url}#${anchor}`, page, text: under, kind: title ? "heading" : "definition", title: title ?? anchor };
+  const [first, url, page, text, parts, rank] = chunk[place(chunk.map(([first]) => first), id)];
+  if (id === first) return { url, kind: "page", title: page, page: "", text, rank };
+  const [anchor, under, title, sign] = parts[id - first - 1];
+  const kind = PARTS_OF[sign] ?? (title ? "heading" : "definition");
+  return { url: `${url}#${anchor}`, page, text: under, kind, title: title ?? anchor, rank };
 };
 
-// What holds all of the words, or where nothing does, what holds any of them; before both, what is
+// What is asked for, word by word, each as its terms: both of "fine-tune", and each pair of Chinese
+// characters by itself. What holds the parts of a name such as FeedbackAttention holds the name.
+const wordsOf = (text) => {
+  const wanted = text.replace(/square[ -]roots?( of)?\b/gi, "sqrt").split(/\s+/).flatMap((word) => {
+    const found = terms(word);
+    if (HAN.test(word)) return found.map((term) => [term]);
+    return [found.length > 2 && found[0] === found.slice(1).join("") ? found.slice(1) : found];
+  });
+  return wanted.filter(({ length }) => length);
+};
+const telling = (words) => words.map((word) => word.filter((term) => !SMALL.has(term))).filter(({ length }) => length);
+
+// What holds most of the words, and none that holds less than half of them; before all, what is
 // called exactly so.
 const query = async (text) => {
   if (!text.trim()) return [];
-  const asked = `=${spelt(text)}`;
-  const telling = terms(text).filter((term) => !SMALL.has(term));
-  const words = [...new Set(telling.length ? telling : terms(text))];
-  const [named, ...found] = await Promise.all([shelf(asked, 1), ...words.map(meant)]);
-  const sums = found.map(scored);
-  const held = (id) => sums.reduce((count, sum) => count + sum.has(id), 0);
-  const any = [...new Set(sums.flatMap((sum) => [...sum.keys()]))];
-  const all = any.filter((id) => held(id) === sums.length);
-  const exact = entries(named.find(([term]) => term === asked) ?? [asked, []]);
-  const total = (id) => held(id) * sums.reduce((score, sum) => score + (sum.get(id) ?? 0), 0);
-  const best = (all.length ? all : any)
+  const asked = wordsOf(text.replace(ASKED, " "));
+  const all = asked.length ? asked : wordsOf(text);
+  const words = telling(all).length ? telling(all) : all;
+  const names = [...new Set([text, words.flat().join("")].map((name) => `=${spelt(name)}`))];
+  const single = [...new Set(words.flat())];
+  const [named, ...found] = await Promise.all([
+    Promise.all(names.map((name) => shelf(name, 1))), ...single.map(meant),
+  ]);
+  const sums = new Map(single.map((term, n) => [term, scored(found[n])]));
+  const share = (id) => words.filter((word) => word.every((term) => sums.get(term).has(id))).length / words.length;
+  const total = (id) => share(id) ** 2 * [...sums.values()].reduce((score, sum) => score + (sum.get(id) ?? 0), 0);
+  const exact = new Map(names.toReversed().flatMap((name, n) =>
+    [...entries(named[names.length - 1 - n].find(([term]) => term === name) ?? [name, []])]));
+  const any = [...new Set([...sums.values()].flatMap((sum) => [...sum.keys()]))];
+  // Of two words both count, if anything holds both.
+  const least = words.length < 3 && any.some((id) => share(id) === 1) ? 1 : 0.5;
+  const best = any.filter((id) => share(id) >= least)
     .map((id) => [id, exact.get(id) ?? 0, total(id)])
     .sort((a, b) => b[1] - a[1] || b[2] - a[2] || a[0] - b[0])
     .slice(0, MOST);
   const marks = (id) => found.flat().filter(([, , ids]) => ids.has(id)).map(([term]) => term);
-  return Promise.all(best.map(async ([id]) => ({ ...(await show(id)), terms: marks(id) })));
+  return Promise.all(best.map(async ([id]) => ({ ...(await show(id)), exact: exact.has(id), terms: marks(id) })));
 };
 
 // The words of a text around the first that was found. It is cut between words or beside a Chinese
