@@ -69,8 +69,8 @@ def forms():
             begin = t // chunk * chunk
             met[t, begin : t + 1], met[t, :begin] = 1.0, 0.3
         counts.append(f"{name} {int((met == 1).sum())}")
-        side = 84 / TOKENS
-        panels.append(heat_map(met.tolist(), title=name, most=1.0, cell=side, width=90.0))
+        side = 106 / TOKENS
+        panels.append(heat_map(met.tolist(), title=name, most=1.0, cell=side, width=112.0))
     return Figure(
         panels,
         f"Three triangles of {TOKENS} queries by {TOKENS} keys. The dark cells are products of a "
