@@ -109,11 +109,15 @@ def test_what_is_not_translated_stands_beside_its_pictures_too():
         '<div class="original" lang="en">\n<h2>Next</h2>\n<p>four</p>\n</div>\n',
     ]
     found = rows([Row("", "".join(passages))])
+    lang = ' lang="en"'
     assert [(row.note, row.picture) for row in found] == [
-        ('<div class="original" lang="en">\n<p>one</p>\n</div>\n', '<figure lang="en">a</figure>\n'),
+        (
+            '<div class="original" lang="en">\n<p>one</p>\n</div>\n',
+            '<figure lang="en">a</figure>\n',
+        ),
         (
             '<div class="original" lang="en">\n<p>two</p>\n<p>three</p>\n</div>\n',
-            '<figure lang="en">b</figure>\n',
+            f"<figure{lang}>b</figure>\n",
         ),
         ('<div class="original" lang="en">\n<h2>Next</h2>\n<p>four</p>\n</div>\n', ""),
     ]

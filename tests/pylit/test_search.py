@@ -14,7 +14,15 @@ from pylit.diagnostics import Report
 from pylit.model import ParsedPage
 from pylit.node.process import NodeError, find_node
 from pylit.notes.tex import tex_to_text
-from pylit.outputs.search import Part, SearchIndex, SearchPage, counted, read_aliases, search_page, terms
+from pylit.outputs.search import (
+    Part,
+    SearchIndex,
+    SearchPage,
+    counted,
+    read_aliases,
+    search_page,
+    terms,
+)
 from pylit.pages.draft import Drafter
 from pylit.site.options import THEME
 from pylit.source.names import targets
