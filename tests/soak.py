@@ -7,7 +7,7 @@ killed at random moments; builds side by side; 50 files that nobody should write
 their authors publish them, whose docstrings must read as what they mean; forty more, of which each
 page must be made. Of the library, 500 random changes of random modules, with kernels and without;
 and 100 with the compiled kernels under AddressSanitizer, which ends a process that reads or writes
-beyond the end of a tensor.
+beyond the end of a tensor. And the tests of the library with other versions of PyTorch.
 """
 
 import argparse
@@ -553,6 +553,32 @@ def sanitizer(folder: Path, random_: random.Random, count: int) -> str:
     )
 
 
+#: The PyTorch whose numbers all tests know, and the newest.
+TORCH = ("torch==2.13.0", "torch")
+
+
+def versions(folder: Path, _: random.Random, count: int) -> str:
+    """The tests of the library with several versions of PyTorch, each in its own environment."""
+    tried = []
+    for wanted in TORCH[:count]:
+        python = folder / wanted / "bin/python"
+        subprocess.run([sys.executable, "-m", "venv", folder / wanted], check=True)
+        needed = [wanted, "--editable", f"{ROOT}[test]", "--editable", ROOT / "pylit"]
+        got = subprocess.run([python, "-m", "pip", "install", "--quiet", *needed])
+        if got.returncode:
+            return f"SKIPPED: {wanted} cannot be had"
+        version = "import torch; print(torch.__version__)"
+        tried.append(subprocess.check_output([python, "-c", version], text=True).strip())
+        done = subprocess.run(
+            [python, "-m", "pytest", "-q", "-n", "auto", "tests/labml_nn"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, f"PyTorch {tried[-1]}: {done.stdout[-4000:]}"
+    return f"the tests of the library pass with PyTorch {' and '.join(tried)}"
+
+
 PARTS: dict[str, tuple[Callable[[Path, random.Random, int], str], int]] = {
     "odd": (odd, 0),
     "edits": (edits, 200),
@@ -563,6 +589,7 @@ PARTS: dict[str, tuple[Callable[[Path, random.Random, int], str], int]] = {
     "styles": (styles, len(STYLES.split())),
     "changes": (changes, 500),
     "sanitizer": (sanitizer, 100),
+    "versions": (versions, len(TORCH)),
 }
 
 

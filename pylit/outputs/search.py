@@ -233,12 +233,12 @@ def _weight(page: SearchPage, number: int, rank: int) -> float:
     A page before a class, a class before its methods, and what is public before what is not; a
     lesson before other pages, and those before C++.
     """
-    reading = 0.5 if is_cpp(page.url.removesuffix(".html")) else (1.0, 1.5, 2.5)[rank]
+    reading = 0.3 if is_cpp(page.url.removesuffix(".html")) else (0.6, 1.5, 2.5)[rank]
     if number == 0:
         return 3.0 * reading
     part = page.parts[number - 1]
     if part.kind != "definition":
-        return 1.0 * reading
+        return (0.7 if part.kind == "note" else 1.0) * reading
     if part.anchor in page.private:
         return 0.4 * reading
     if part.anchor.endswith(("Config", "Error")):

@@ -12,10 +12,11 @@ from pylit.node.process import MODULES
 pytestmark = pytest.mark.browser
 
 AXE = (MODULES / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
-#: axe reads a whole document for any part of it: a part is judged without rows that have pictures.
+#: axe reads a whole document for any part of it: a part is judged without figures around it.
 RUN = """within => {
-  const rows = within ? document.querySelectorAll(".pic") : [];
-  rows.forEach(row => row.querySelector(within) || row.remove());
+  const figures = within ? document.querySelectorAll("figure") : [];
+  const near = (figure) => figure.closest(within) || figure.querySelector(within);
+  figures.forEach(figure => near(figure) || figure.remove());
   return axe.run(within ?? document, {resultTypes: ["violations"], elementRef: false});
 }"""
 
@@ -23,7 +24,7 @@ RUN = """within => {
 def violations(window: Visit, within: str | None = None) -> list[str]:
     """What axe objects to, and where: on the whole page, or in the part that a selector finds.
 
-    For a part, rows of the page that have no code and nothing of it are removed for good.
+    For a part, figures of the page that are outside of it are removed for good.
     """
     if not window.page.evaluate("'axe' in window"):
         window.page.evaluate(AXE)

@@ -126,11 +126,12 @@ const show = async (id) => {
 
 // What is asked for, word by word, each as its terms: both of "fine-tune", and each pair of Chinese
 // characters by itself. What holds the parts of a name such as FeedbackAttention holds the name.
+const isCompound = ([name, ...parts]) => parts.length > 1 && name === parts.join("");
 const wordsOf = (text) => {
   const wanted = text.replace(/square[ -]roots?( of)?\b/gi, "sqrt").split(/\s+/).flatMap((word) => {
     const found = terms(word);
     if (HAN.test(word)) return found.map((term) => [term]);
-    return [found.length > 2 && found[0] === found.slice(1).join("") ? found.slice(1) : found];
+    return [isCompound(found) ? found.slice(1) : found];
   });
   return wanted.filter(({ length }) => length);
 };
@@ -144,15 +145,24 @@ const query = async (text) => {
   const all = asked.length ? asked : wordsOf(text);
   const words = telling(all).length ? telling(all) : all;
   const names = [...new Set([text, words.flat().join("")].map((name) => `=${spelt(name)}`))];
-  const single = [...new Set(words.flat())];
+  // Who types MultiHeadAttention means the class rather than the page of that name.
+  const compounds = text.split(/\s+/).map(terms).filter(isCompound).map(([name]) => name);
+  const single = [...new Set([...words.flat(), ...compounds])];
   const [named, ...found] = await Promise.all([
     Promise.all(names.map((name) => shelf(name, 1))), ...single.map(meant),
   ]);
   const sums = new Map(single.map((term, n) => [term, scored(found[n])]));
   const share = (id) => words.filter((word) => word.every((term) => sums.get(term).has(id))).length / words.length;
   const total = (id) => share(id) ** 2 * [...sums.values()].reduce((score, sum) => score + (sum.get(id) ?? 0), 0);
-  const exact = new Map(names.toReversed().flatMap((name, n) =>
-    [...entries(named[names.length - 1 - n].find(([term]) => term === name) ?? [name, []])]));
+  // What all of the text is the name of, before what its telling words are.
+  const exact = new Map();
+  for (const [n, name] of [...names.entries()].toReversed()) {
+    const found = entries(named[n].find(([term]) => term === name) ?? [name, []]);
+    for (const [id, score] of found) {
+      const typed = n ? 1 : compounds.every((term) => sums.get(term).has(id)) ? 100 : 10;
+      exact.set(id, typed * score);
+    }
+  }
   const any = [...new Set([...sums.values()].flatMap((sum) => [...sum.keys()]))];
   // Of two words both count, if anything holds both.
   const least = words.length < 3 && any.some((id) => share(id) === 1) ? 1 : 0.5;
