@@ -1,5 +1,6 @@
 """What scripts say can be in another language, and so can the index that they search."""
 
+import re
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -53,9 +54,15 @@ def test_the_page(visit: Callable[..., Visit]):
     assert outside(page, tools, "pre, td code, .table-scroll *") == set()
     page.keyboard.press("/")
     page.keyboard.type("attention")
-    expect(page.locator("#search [role=status]")).to_have_text("⟦30 or more results⟧")
+    expect(page.locator("#search [role=status]")).to_have_text(re.compile(r"⟦\d+ results⟧"))
     kinds = page.locator("#results i").all_inner_texts()
-    assert {kind.split("⟧")[0] for kind in kinds} <= {"⟦page", "⟦code", "⟦section"}
+    assert {kind.split("⟧")[0] for kind in kinds} <= {
+        "⟦page",
+        "⟦code",
+        "⟦section",
+        "⟦note",
+        "⟦glossary",
+    }
 
 
 @pytest.mark.parametrize("url", PAGES)

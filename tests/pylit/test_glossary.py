@@ -152,7 +152,7 @@ def test_pages_link_to_the_glossary_and_it_to_them_and_links_show_what_terms_mea
     assert "mjx-container" in script
     # The search has a term with its meaning, formulas in words.
     texts = "".join(path.read_text() for path in (explained / "site/assets/search").iterdir())
-    assert '["state","All that is kept, s.","state"]' in texts
+    assert '["state","All that is kept, s.","state","t"]' in texts
     build(explained, sources=(explained / "pkg",))
     assert not (explained / "site/glossary.html").exists(), "another's package has none"
     assert 'class="x g"' not in (explained / "site/pkg/two.html").read_text()
@@ -166,7 +166,7 @@ def test_a_term_with_code_and_two_meanings_is_shown_as_on_its_page(tmp_path: Pat
     name = "<b><code>x<\\/code>’s <em>state<\\/em><\\/b>"
     assert f'["","{name}<p>One a.<\\/p>\\n<p>Two.<\\/p>"]' in script
     texts = "".join(path.read_text() for path in (root / "site/assets/search").iterdir())
-    assert '"One a. Two.","x’s state"]' in texts
+    assert '"One a. Two.","x’s state","t"]' in texts
 
 
 def test_pages_are_made_again_when_words_change_and_not_when_meanings_do(explained: Path) -> None:
