@@ -210,6 +210,7 @@ def test_what_is_asked_for_is_explained_and_nothing_is_offered_that_misses_it(
         expect(page.locator("#search [role=status]")).to_contain_text("No results")
         expect(answer).to_be_hidden()
     page.locator("#search input").fill("attention")
+    expect(page.locator("#results")).to_have_attribute("data-query", "attention")
     titles = page.locator("#results [role=group]").evaluate_all(
         "all => all.map(one => one.ariaLabel)"
     )
