@@ -56,7 +56,7 @@ def observer() -> str | None:
     ## Who watches each operation?
 
     Returns what does, as the subject of a sentence, or `None` if nothing does. Each
-    call of a module with kernels asks this, so it takes less than a microsecond.
+    call of a module with kernels asks this, and it takes about 1.4 microseconds.
     """
     try:
         if torch._C._are_functorch_transforms_active():

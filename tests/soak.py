@@ -553,22 +553,23 @@ def sanitizer(folder: Path, random_: random.Random, count: int) -> str:
     )
 
 
-#: The PyTorch whose numbers all tests know, and the newest.
-TORCH = ("torch==2.13.0", "torch")
+#: The oldest PyTorch that `setup.py` allows, and the newest.
+TORCH = (re.findall(r"torch>=([\d.]+)", (ROOT / "setup.py").read_text("utf-8"))[0], "")
 
 
 def versions(folder: Path, _: random.Random, count: int) -> str:
     """The tests of the library with several versions of PyTorch, each in its own environment."""
     tried = []
-    for wanted in TORCH[:count]:
+    for version in TORCH[:count]:
+        wanted = f"torch=={version}.*" if version else "torch"
         python = folder / wanted / "bin/python"
         subprocess.run([sys.executable, "-m", "venv", folder / wanted], check=True)
         needed = [wanted, "--editable", f"{ROOT}[test]", "--editable", ROOT / "pylit"]
         got = subprocess.run([python, "-m", "pip", "install", "--quiet", *needed])
         if got.returncode:
             return f"SKIPPED: {wanted} cannot be had"
-        version = "import torch; print(torch.__version__)"
-        tried.append(subprocess.check_output([python, "-c", version], text=True).strip())
+        say = "import torch; print(torch.__version__)"
+        tried.append(subprocess.check_output([python, "-c", say], text=True).strip())
         done = subprocess.run(
             [python, "-m", "pytest", "-q", "-n", "auto", "tests/labml_nn"],
             cwd=ROOT,
