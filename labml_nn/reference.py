@@ -257,8 +257,8 @@ def objection(module: Any, kernel: Kernel) -> str | None:
 
     A kernel may run only if calling the methods of the owner and of its submodules
     would do nothing else. Returns the first reason against it, as the half of a
-    sentence, or `None`. This takes about 10 microseconds for a `MultiHeadAttention` with
-    its nine submodules, on one core of 2026.
+    sentence, or `None`. This takes about 10 microseconds for a `MultiHeadAttention`
+    with its nine submodules.
     """
     if type(module) is not kernel.owner:
         mine, other = kernel.owner.__name__, type(module).__name__
