@@ -5,11 +5,13 @@ Each key is declared once, with a rule for its value and what it is for: the pag
 shows that. A fault is reported with its line and, for a misspelt key, the nearest valid one.
 """
 
+import os
 import re
 import subprocess
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -76,6 +78,16 @@ class Group:
     pages: tuple[PageName, ...] = _names(
         '"package.module", "notation"', "Modules, and pages of docs_src/pages, in order.", None
     )
+    home: str = _text(
+        "pages|title",
+        "title",
+        "What the home page shows of it beside reading paths: its pages, or its title alone, which"
+        " leads to the list of all pages.",
+        "pages",
+    )
+    needs: str = _text(
+        r".*", "You need matrix products.", "What readers of a path know: below the way to begin."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +104,17 @@ class Relation:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """Lines of a page that the home page shows: the first that contain these pieces of code."""
+
+    page: str = _text(r".*\S.*", "package.module", "The page, a module of the site.", None)
+    lines: tuple[str, ...] = _names('"x = a @ b", "return x"', "Pieces of its lines.", None)
+    lit: str = _text(
+        r".*\S.*", "return x", "That of the line which is lit, whose note stands beside.", None
+    )
+
+
 #: The home page of a project that has written none for its site.
 README = "README.md"
 _FILE = r"([^/\\\s][^\\]*)?"
@@ -103,7 +126,21 @@ class SiteConfig:
 
     title: str = _text(r".*\S.*", "Attention", "Title of the site.", None)
     summary: str = _text(r".*", "Attention, line by line.", "The sentence below the title.")
-    version: str = _text(r"[^\s]*", "1.2.0", "Version of the project, for links of other sites.")
+    version: str = _text(
+        r"[^\s]*", "1.2.0", "Version of the project, for footers, and for links of other sites."
+    )
+    about: str = _text(
+        r".*", "What this is to other projects.", "Sentences for the footer of each page."
+    )
+    authors: str = _text(
+        r".*", "Ada Lovelace and others", "Who wrote it, for footers and citations."
+    )
+    license: str = _text(r".*", "MIT", "Its licence, for footers.")
+    install: str = _text(
+        r".*",
+        "pip install git+{repository}",
+        "The line above the import line of a page; one with {repository} needs its address.",
+    )
     sources: tuple[str, ...] = _names(
         '"package", "tools.py"', "Packages, folders and files to render.", None
     )
@@ -154,15 +191,24 @@ class SiteConfig:
     questions: tuple[str, ...] = _names(
         '"why several heads?"', "What the search offers to ask, as long as nothing is typed."
     )
+    bar: tuple[str, ...] = _names(
+        '"Notebooks", "exercises"',
+        "Pages, or titles of groups, for the bar of each page.",
+    )
     groups: tuple[Group, ...] = _tables("group", Group, "Pages below one title on the home page.")
     paths: tuple[Group, ...] = _tables(
         "path", Group, "A reading path: cards below its title on the home page, in order."
+    )
+    excerpts: tuple[Excerpt, ...] = _tables(
+        "excerpt", Excerpt, "What the home page shows beside its title; the first counts."
     )
     relations: tuple[Relation, ...] = _tables(
         "relation", Relation, "Functions that are decorated with a method, and that method."
     )
     #: The file of the settings, for diagnostics.
     display: str = ""
+    #: The day of the sources: that of ``SOURCE_DATE_EPOCH``, else of the last commit.
+    date: str = ""
 
 
 def _rules(kind: Any) -> dict[str, _Rule]:
@@ -218,7 +264,8 @@ def load_config(root: Path, report: Report) -> SiteConfig | None:
         return None
     about = _about(project)
     known = {"title": "name", "summary": "description", "version": "version"}
-    values = {key: about[name] for key, name in known.items() if name in about} | dict(values)
+    said = {key: about[name] for key, name in known.items() if name in about}
+    values = said | _signed(about) | dict(values)
     text = (root / display).read_text("utf-8-sig")
     header = next((n for n, t in enumerate(text.split("\n"), 1) if t.strip() == "[tool.pylit]"), 0)
     table = _Reader(display, text.split("\n"), report).table(values, SiteConfig, header)
@@ -229,7 +276,7 @@ def load_config(root: Path, report: Report) -> SiteConfig | None:
             report.add(Diagnostic(display, 0, 0, "config", message, hint))
     if len(report) > before:
         return None
-    tables = {f"{key}s": table.pop(key) for key in ("group", "path", "relation")}
+    tables = {f"{key}s": table.pop(key) for key in ("group", "path", "excerpt", "relation")}
     config = SiteConfig(display=display, **tables, **table)
     return _located(config, _table(about, "urls"), root)
 
@@ -242,6 +289,34 @@ def metadata(root: Path) -> Mapping[str, Any]:
 def _about(project: Mapping[str, Any]) -> Mapping[str, Any]:
     """The metadata in ``pyproject.toml``, as the standard has it, or as Poetry had it before."""
     return _table(project, "project") or _table(_table(project, "tool"), "poetry")
+
+
+def _signed(about: Mapping[str, Any]) -> dict[str, str]:
+    """Authors and licence out of the metadata of a project, as far as they are texts."""
+    people, license = about.get("authors", ()), about.get("license", "")
+    named = [one.get("name") if isinstance(one, dict) else one for one in people]
+    authors = ", ".join(one.partition(" <")[0] for one in named if isinstance(one, str))
+    license = license.get("text", "") if isinstance(license, dict) else license
+    # The text of a whole licence is no name.
+    license = license if isinstance(license, str) and "\n" not in license else ""
+    return {k: v for k, v in (("authors", authors), ("license", license)) if v}
+
+
+def _day(root: Path) -> str:
+    """The day of the sources below a folder, so that the same sources give the same pages."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    if epoch.isdecimal():
+        return datetime.fromtimestamp(int(epoch), UTC).date().isoformat()
+    return _git(root, "log", "-1", "--format=%cs", "--", ".")
+
+
+def _git(root: Path, *command: str) -> str:
+    """What git says of a folder; nothing where there is no git, or no repository."""
+    line = ["git", "-C", str(root), *command]
+    try:
+        return subprocess.run(line, capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:  # There is no git.
+        return ""
 
 
 def _table(values: Mapping[str, Any], key: str) -> Mapping[str, Any]:
@@ -273,11 +348,7 @@ def _located(config: SiteConfig, urls: Mapping[str, Any], root: Path) -> SiteCon
     found = None
     if not config.repository:
         named = {re.sub(r"[\W_]", "", label).lower(): str(url) for label, url in urls.items()}
-        command = ["git", "-C", str(root), "remote", "get-url", "origin"]
-        try:
-            remote = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-        except OSError:  # There is no git.
-            remote = ""
+        remote = _git(root, "remote", "get-url", "origin")
         ways = [*(named.get(label, "") for label in _LABELS), remote]
         found = next(filter(None, (_GITHUB.search(way.strip()) for way in ways)), None)
     base = config.base_url
@@ -285,6 +356,7 @@ def _located(config: SiteConfig, urls: Mapping[str, Any], root: Path) -> SiteCon
         config,
         repository=found[1] if found else config.repository,
         base_url=base and base.rstrip("/") + "/",
+        date=_day(root),
     )
 
 

@@ -258,6 +258,8 @@ class CodeLine(NamedTuple):
     html: str
 
 
+#: From how many minutes on a first reading is long enough to have an end.
+LONG_READING = 3
 #: In the text of a note, the position of a heading.
 HEADING = "\f"
 #: Characters of scripts that write no spaces between words.
@@ -276,6 +278,8 @@ class PageLink:
     demo: str = ""
     #: The address of its paper.
     paper: str = ""
+    #: Reading time of its first part.
+    minutes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +289,19 @@ class PageGroup:
     title: str
     summary: str
     pages: tuple[PageLink, ...]
+    #: What one should know before, and whether the home page shows its title alone.
+    needs: str = ""
+    brief: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many pages it has."""
+        return len(self.pages)
+
+    def bare(self) -> "PageGroup":
+        """The addresses and titles alone, which an edit to a summary does not change."""
+        pages = (PageLink(page.url, page.title) for page in self.pages)
+        return PageGroup(self.title, "", tuple(pages))
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,6 +330,21 @@ class SiteView:
     version: str = ""
     #: What the search offers to ask.
     questions: tuple[str, ...] = ()
+    #: What the menu of every page lists: its reading paths, else the groups of its pages.
+    menu: tuple[PageGroup, ...] = ()
+    #: Whether those are reading paths, whose pages have numbers.
+    numbered: bool = False
+    #: What the footer says: what it is, who wrote it, its licence, and the day of its sources.
+    about: str = ""
+    authors: str = ""
+    license: str = ""
+    date: str = ""
+    #: Absolute address of its changelog.
+    changelog: str = ""
+    #: How the package is installed.
+    install: str = ""
+    #: What the bar leads to: titles and addresses.
+    bar: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,6 +354,9 @@ class Neighbours:
     previous: PageLink | None = None
     next: PageLink | None = None
     path_title: str = ""
+    #: Which of how many pages it is, in a reading path.
+    number: int = 0
+    total: int = 0
 
 
 Uses = Mapping[str, tuple[str, ...]]
@@ -421,6 +456,14 @@ class Draft:
         notes = [[note for section in part for note in section.notes] for part in self.parts()]
         found = [_minutes(*part) for part in zip(notes, (0, self._lines, 0), strict=True)]
         return [max(round(part), 1) if part else 0 for part in found]
+
+    @property
+    def first_reading(self) -> int:
+        """Reading time of what stands before the code, where that is long enough to have an end; 0
+        elsewhere.
+        """
+        minutes, code, _ = (0, 0, 0) if self.prose or not self.own else self.minutes_of_parts()
+        return minutes if code and minutes >= LONG_READING else 0
 
     def figures(self) -> tuple[FigureUse, ...]:
         """The figures of its notes."""

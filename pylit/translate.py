@@ -100,8 +100,9 @@ def _left(path: Path, module: Module, text: str, docs: Path) -> str:
 def _needed(config: SiteConfig, options: Options) -> Iterator[str]:
     """All words that are in no note."""
     lists = (*config.paths, *config.groups)
-    yield from (config.title, config.summary)
-    yield from (text for one in lists for text in (one.title, one.summary) if text)
+    signed = (config.about, config.authors)
+    yield from (config.title, config.summary, *filter(None, signed))
+    yield from (text for one in lists for text in (one.title, one.summary, one.needs) if text)
     yield from (words for r in config.relations for words in (r.on_function, r.on_argument))
     for card in sorted((options.docs / "cards").rglob("*.html")):
         yield from drawn(card.read_text(encoding="utf-8"))

@@ -58,6 +58,8 @@ class Words(Mapping[str, str]):
 NO_WORDS = Words()
 #: What pages say beside their templates and scripts; last, the name and the code of the language.
 OF_PAGES = """
+First reading
+Reference
 Exercises
 Answer
 Hint

@@ -19,6 +19,7 @@ SCRIPTS: Mapping[str, str] = {
     "search.js": "search",
     "previews.js": "previews",
     "figures.js": "figures",
+    "path.js": "path",
     "replay.js": "replay",
 }
 

@@ -46,9 +46,9 @@ MAX_ANSWERS = 50_000
 #: Characters of a summary that is made from the opening of a page.
 MAX_OPENING = 200
 _IDS = """
-    answer ask help help-button help-title keys-button line-by-line main-content outline
-    outline-button outline-title pages results search search-button shapes-button
-    theme-button wrap-button
+    answer ask forget help help-button help-title keys-button line-by-line main-content menu
+    menu-button outline outline-button outline-title pages report results search search-button
+    shapes-button start theme-button wrap-button
 """
 #: Element ids of the templates, which headings must not take.
 TEMPLATE_IDS = frozenset(_IDS.split())

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
-from pylit.addresses import HOME, MISSING, paper_url
+from pylit.addresses import HOME, MISSING, paper_url, slugify
 from pylit.config import SiteConfig
 from pylit.model import Draft, Neighbours, PageGroup, PageLink
 from pylit.pages.relations import Related
@@ -22,7 +22,8 @@ def page_link(draft: Draft) -> PageLink:
     notes = (note for section in draft.sections for note in section.notes)
     slugs = {heading.slug for note in notes for heading in note.headings}
     demo, paper = DEMO if DEMO in slugs else "", paper_url(draft.front_matter.get("paper", ""))
-    return PageLink(draft.url, draft.title, draft.summary, page, demo, paper)
+    minutes = draft.first_reading or draft.minutes
+    return PageLink(draft.url, draft.title, draft.summary, page, demo, paper, minutes)
 
 
 def other_groups(groups: Iterable[PageGroup], drafts: Sequence[Draft]) -> tuple[PageGroup, ...]:
@@ -48,19 +49,62 @@ def other_groups(groups: Iterable[PageGroup], drafts: Sequence[Draft]) -> tuple[
     )
 
 
-def neighbours(groups: Iterable[PageGroup]) -> dict[str, Neighbours]:
-    """The neighbours of each page in the first group that contains it.
+def neighbours(
+    paths: Iterable[PageGroup], groups: Iterable[PageGroup] = ()
+) -> dict[str, Neighbours]:
+    """The neighbours of each page in the first path or group that contains it; those of a path are
+    numbered.
 
     They have no summary: an edit to that then changes no other page.
     """
     found: dict[str, Neighbours] = {}
-    for group in groups:
-        bare = (PageLink(page.url, page.title) for page in group.pages)
-        around = (None, *bare, None)
-        for number, page in enumerate(group.pages):
-            beside = Neighbours(around[number], around[number + 2], group.title)
-            found.setdefault(page.url, beside)
+    for numbered, lists in ((True, paths), (False, groups)):
+        for group in lists:
+            around = (None, *group.bare().pages, None)
+            total = len(group.pages) if numbered else 0
+            for at, page in enumerate(group.pages):
+                place = (at + 1, total) if numbered else (0, 0)
+                beside = Neighbours(around[at], around[at + 2], group.title, *place)
+                found.setdefault(page.url, beside)
     return found
+
+
+def listed_at(title: str, page: str) -> str:
+    """Where a page lists a reading path or another group of pages, by its title."""
+    return f"{page}#list-{slugify(title)}"
+
+
+def in_words(
+    crumbs: Sequence[tuple[str, str]], titles: Mapping[str, str]
+) -> tuple[tuple[str, str], ...]:
+    """A path to a page with the titles of the packages on it, where those have pages."""
+    *packages, page = crumbs
+    named = ((titles.get(url, name), url) for name, url in packages)
+    return *named, page
+
+
+def package_menu(url: str, groups: Iterable[PageGroup]) -> tuple[PageGroup, ...]:
+    """The menu on a page of a site without lists of its own: the modules beside it, and the
+    packages around them, by names; so a title that changes changes one page.
+    """
+    folders = {posixpath.dirname(group.pages[0].url): group for group in groups}
+    own = posixpath.dirname(url)
+    above = posixpath.dirname(own)
+
+    def name(page: str) -> str:
+        return page.removesuffix(".html").removesuffix("/index").removesuffix(".py")
+
+    pages = folders[own].pages if own in folders else ()
+    beside = [PageLink(page.url, name(page.url).rpartition("/")[2]) for page in pages]
+    around = [
+        PageLink(group.pages[0].url, folder.replace("/", "."))
+        for folder, group in folders.items()
+        if folder
+        and folder != own
+        and (posixpath.dirname(folder) in (own, above) or folder == above)
+    ]
+    found = (PageGroup(own.replace("/", "."), "", tuple(beside)), PageGroup("", "", tuple(around)))
+    return tuple(group for group in found if group.pages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +127,8 @@ class Place:
     compared: Sequence[tuple[str, str, str]] = ()
     #: The page in each of its languages: the language, its name, and the address.
     languages: Sequence[tuple[str, str, str]] = ()
+    #: Its menu, on a site without lists.
+    menu: Sequence[PageGroup] = ()
     #: Absolute address of the file of its notes in the repository.
     notes_url: str = ""
 

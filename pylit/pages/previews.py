@@ -20,6 +20,7 @@ _KEYWORDS = {"class": "class ", "function": "def ", "method": "def "}
 #: Links, anchors, and the marks of symbols on the page of the note.
 _OF_THE_PAGE = re.compile(
     r'</?a\b[^>]*>|<span id="[^"]*"></span>| id="[^"]*"|(?<=<code) class="[^"]*"'
+    r'|(?<=<var) class="[^"]*"'
 )
 
 
@@ -36,9 +37,9 @@ def previews(
     for target in targets:
         definition = target.definition
         note = notes.get(definition.qualname) or notes.get(definition.line)
-        shown = _shown(note.lead, note, typeset) if note else ""
+        shown = part_html(note.lead, note, typeset) if note else ""
         if not definition.qualname:
-            about = _shown(draft.summary_note.html, draft.summary_note, typeset)
+            about = part_html(draft.summary_note.html, draft.summary_note, typeset)
             shown = about or escape(draft.summary, quote=False)
             shown = shown and f"<p>{shown}</p>"
         yield definition.dotted, [_signature(definition), shown]
@@ -48,7 +49,7 @@ def term_previews(draft: Draft, typeset: Typeset) -> Iterator[tuple[str, list[st
     """The name and the meaning of each term of the glossary, by its anchor."""
     for note in draft.notes():
         for anchor, name, meaning in note.terms:
-            name, meaning = (_shown(text, note, typeset) for text in (name, meaning))
+            name, meaning = (part_html(text, note, typeset) for text in (name, meaning))
             yield anchor, ["", f"<b>{name}</b>{meaning}"]
 
 
@@ -70,8 +71,13 @@ def _signature(definition: Definition) -> str:
     return highlight_block(_KEYWORDS.get(definition.kind, "") + text, "python")
 
 
-def _shown(html: str, note: NoteHtml, typeset: Typeset) -> str:
+def part_html(html: str, note: NoteHtml, typeset: Typeset) -> str:
     """A part of a note without links, as it is on any page."""
     # On other pages symbols have other marks.
     filled = fill(html, note.formulas, lambda formula: typeset(formula.tex, formula.display))
-    return _OF_THE_PAGE.sub("", filled).strip()
+    return on_any_page(filled)
+
+
+def on_any_page(html: str) -> str:
+    """HTML without its links, its anchors, and the marks of symbols on its page."""
+    return _OF_THE_PAGE.sub("", html).strip()

@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 from html import escape
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -27,6 +27,7 @@ from pylit.addresses import (
 from pylit.model import Draft, Module, NoteHtml, SiteView
 from pylit.notes.markdown import EXERCISES
 from pylit.notes.tex import Typeset, fill, typeset_formula
+from pylit.pages.excerpts import Shown
 from pylit.pages.navigation import Place
 from pylit.pages.relations import Related
 from pylit.pages.rows import Block, Row, illustrated, rows
@@ -55,9 +56,10 @@ _SCREENS = 12_000
 _LONG = re.compile(r'<code(?=>[^<]{21})|<mjx-container(?=[^>]* data-tex="[^"]{21})')
 
 
-#: The anchor between the first reading of a module and its code, and from how many minutes on a
-#: first reading is long enough to have an end.
-BORDER, LONG_READING = "line-by-line", 3
+#: The anchor between the first reading of a module and its code.
+BORDER = "line-by-line"
+#: That of everything below the bar.
+MAIN = "main-content"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +68,20 @@ class Border:
 
     row: int
     minutes: Sequence[int]
-    #: Entries of the outline above it.
-    entries: int
+    #: Entries of the outline in each of the three.
+    entries: Sequence[int]
     #: The first anchor of what comes after the code, and that of its exercises.
     reference: str = ""
     exercises: str = ""
+
+
+class Part(NamedTuple):
+    """A part of a page: its title, anchor and minutes, if it has them; and its outline."""
+
+    title: str
+    anchor: str
+    minutes: int
+    outline: Sequence[tuple[int, str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +103,8 @@ class PageView:
     card: str = ""
     #: The import statement for the copy button.
     import_line: str = ""
+    #: What the home page shows of a lesson.
+    excerpt: Shown | None = None
 
 
 def page_view(
@@ -126,17 +139,33 @@ def page_view(
 def _border(draft: Draft, laid_out: Sequence[Row]) -> Border | None:
     """The border of an own module that begins with a long reading; any other has none."""
     row = next((number for number, row in enumerate(laid_out) if row.blocks), 0)
-    minutes = draft.minutes_of_parts()
-    if draft.prose or not draft.own or not row or minutes[0] < LONG_READING:
+    if not (row and draft.first_reading):
         return None
     heads = [
         [head for section in part for note in section.notes for head in note.headings]
         for part in draft.parts()[::2]
     ]
-    slugs = [head.slug for head in heads[1]]
-    entries, exercises = sum(head.level <= 3 for head in heads[0]), slugify(EXERCISES)
+    slugs, exercises = [head.slug for head in heads[1]], slugify(EXERCISES)
+    entries = [sum(head.level <= 3 for head in part) for part in heads]
     reference = slugs[0] if slugs else ""
+    minutes = draft.minutes_of_parts()
     return Border(row, minutes, entries, reference, exercises if exercises in slugs else "")
+
+
+def _parts(border: Border | None, outline: Sequence[tuple[int, str, str]]) -> Iterator[Part]:
+    """The parts of a page; one without a border is a single part without a title."""
+    if border is None:
+        yield Part("", "", 0, outline)
+        return
+    first, end = border.entries[0], len(outline) - border.entries[1]
+    named = (
+        ("First reading", MAIN, outline[:first]),
+        ("Code", BORDER, outline[first:end]),
+        ("Reference", border.reference, outline[end:]),
+    )
+    for (title, anchor, entries), minutes in zip(named, border.minutes, strict=True):
+        if anchor:
+            yield Part(title, anchor, minutes, entries)
 
 
 def _kind(draft: Draft) -> Kind:
@@ -236,9 +265,6 @@ class Renderer:
         if view.kind == "prose" and not illustrated(laid_out):
             laid_out = ()
         border = _border(draft, laid_out) if view.kind == "module" else None
-        outline = list(view.outline)
-        if border:
-            outline.insert(border.entries, (2, BORDER, self._words("Line by line")))
         fonts = [font for sign, some in _MATH_FONTS.items() if sign in notes for font in some]
         return self._environment.get_template(f"{view.kind}.html").render(
             page=view,
@@ -247,7 +273,7 @@ class Renderer:
             site=site,
             rows=laid_out,
             border=border,
-            outline=outline,
+            parts=[*_parts(border, view.outline)] if view.outline and view.kind != "home" else (),
             # Fonts that the page uses, loaded before it is painted.
             preloads=() if site.without_assets else (*_FONTS, *fonts),
             href=partial(relative, draft.url),

@@ -7,7 +7,7 @@ from itertools import accumulate
 from pathlib import PurePath
 from urllib.parse import urljoin
 
-from pylit.addresses import ALL, HOME, relative
+from pylit.addresses import ALL, HOME, HOOD, relative
 from pylit.config import Group, SiteConfig
 from pylit.diagnostics import Diagnostic, nearest
 from pylit.languages.language import Language
@@ -25,13 +25,23 @@ from pylit.outputs.assets import accent_rule
 from pylit.outputs.search import ALIASES, read_aliases
 from pylit.pages.comparisons import read_comparisons
 from pylit.pages.exercises import exercises_page
-from pylit.pages.navigation import Place, neighbours, other_groups, page_link, place
+from pylit.pages.navigation import (
+    Place,
+    in_words,
+    listed_at,
+    neighbours,
+    other_groups,
+    package_menu,
+    page_link,
+    place,
+)
 from pylit.pages.relations import Related, relations
 from pylit.runs.figures import FigureHtml
 from pylit.site.inputs import Site, front_matter_faults
 from pylit.site.notebooks import FOLDER
 from pylit.source.names import Index
 
+CHANGELOG = "CHANGELOG.md"
 #: Relative addresses in HTML.
 _RELATIVE = re.compile(r'(?<= href=")(?![a-z]+:|[#/])[^"]+')
 #: Address of a page -> the addresses and titles of pages that compare it with others.
@@ -132,15 +142,29 @@ def _arranged(
         _listed(site, language, lists, named, addresses) for lists in (config.paths, config.groups)
     )
     others = () if own else other_groups((*paths, *groups), drafts)
-    around = neighbours((*paths, *groups, *others))
+    around = neighbours(paths, (*groups, *others))
+    at = {
+        page.url: (group.title, language.prefix + listed_at(group.title, where))
+        for lists, where in ((groups, ALL if paths else HOME), (paths, HOME))
+        for group in lists
+        for page in group.pages
+    }
+    titles = {draft.url: draft.title for draft in (*rest, *drafts)}
     known = _translated(own, addresses, language) if own else _related(pages, compared, config)
     places = {}
     for parsed, draft in pages:
         files = parsed.source.path, parsed.module.written.path
         where = place(draft, files, site.options.root, config, urls)
         beside = known.get(draft.original, where)
+        crumbs = in_words(where.crumbs, titles) if where.crumbs else ()
+        if draft.url in at:
+            crumbs = (at[draft.url], (draft.title, ""))
+        elif paths and not draft.prose:
+            crumbs = ((language.words("Under the hood"), HOOD), *crumbs)
         places[draft.url] = replace(
             where,
+            crumbs=crumbs,
+            menu=() if paths or groups else package_menu(draft.url, others),
             around=around.get(draft.url, where.around),
             related=beside.related,
             exports=beside.exports,
@@ -162,7 +186,8 @@ def _arranged(
         # A lesson comes before its notebook, which may have the same name.
         rank = 0 if draft.name.startswith(f"{FOLDER}/") else ranks.get(draft.name, 0)
         found[draft.url] = names, rank
-    view = _view(site, language, paths, groups, others)
+    bar = (*_bar(site, language, dict(at.values()), named),)
+    view = replace(_view(site, language, paths, groups, others), bar=bar)
     return Edition(language, view, pages, places, found, addresses)
 
 
@@ -208,9 +233,26 @@ def _listed(
                 hint = nearest(name, named, "name a module or a page of docs_src/pages")
                 where = site.config.display, line, 0, "navigation"
                 site.report.add(Diagnostic(*where, f"there is no page `{name}`", hint))
-        title, summary = map(language.words, (group.title, group.summary))
-        found += [PageGroup(title, summary, tuple(links))] if links else []
+        title, summary, needs = map(language.words, (group.title, group.summary, group.needs))
+        made = PageGroup(title, summary, tuple(links), needs, group.home == "title")
+        found += [made] if links else []
     return tuple(found)
+
+
+def _bar(
+    site: Site, language: Language, titles: Mapping[str, str], named: Mapping[str, Draft]
+) -> Iterator[tuple[str, str]]:
+    """What the bar leads to: groups, which `titles` maps to their places, and pages."""
+    for name in site.config.bar:
+        if (title := language.words(name)) in titles:
+            yield title, titles[title]
+        elif name in named:
+            yield named[name].title, named[name].url
+        elif not language.code:
+            known = [*titles, *named]
+            hint = nearest(name, known, "name a page, or the title of a group")
+            message = f"there is no page and no group `{name}`"
+            site.report.add(Diagnostic(site.config.display, 0, 0, "navigation", message, hint))
 
 
 def _related(
@@ -271,11 +313,21 @@ def _view(
 ) -> SiteView:
     config, words, prefix = site.config, language.words, language.prefix
     index = ALL if paths else f"{HOME}#pages" if site.readme else HOME
+    repository = f"https://github.com/{config.repository}" if config.repository else ""
+    changes = site.options.root / CHANGELOG
+    changelog = f"{repository}/blob/{config.branch}/{CHANGELOG}" if changes.is_file() else ""
+    install = config.install.replace("{repository}", repository)
     return SiteView(
         title=words(config.title),
         summary=words(config.summary),
         base_url=config.base_url,
-        repository_url=f"https://github.com/{config.repository}" if config.repository else "",
+        repository_url=repository,
+        about=words(config.about),
+        authors=words(config.authors),
+        license=config.license,
+        date=config.date,
+        changelog=changelog if repository else "",
+        install=install if repository or install == config.install else "",
         language=words.get("en", language.code) or config.language,
         catalogue=groups if paths else groups + others,
         paths=paths,
@@ -287,4 +339,6 @@ def _view(
         prefix=prefix,
         version=config.version,
         questions=tuple(map(words, config.questions)),
+        menu=tuple(group.bare() for group in paths or groups),
+        numbered=bool(paths),
     )

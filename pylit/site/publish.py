@@ -20,7 +20,7 @@ from pylit.addresses import (
     text_url,
 )
 from pylit.cache import CacheError, digest
-from pylit.diagnostics import Diagnostic, Report
+from pylit.diagnostics import Diagnostic, Report, nearest
 from pylit.model import Draft, ParsedPage, generated_page
 from pylit.node.process import NodeError
 from pylit.notes.citations import BIBLIOGRAPHY, work_previews
@@ -41,6 +41,7 @@ from pylit.outputs.indexes import (
 from pylit.outputs.links import AuditedPage, audit, links_and_anchors
 from pylit.outputs.search import SearchIndex, SearchPage, counted, search_page
 from pylit.pages.draft import failed_draft
+from pylit.pages.excerpts import Shown, excerpt, find_lines
 from pylit.pages.navigation import Place, page_link
 from pylit.pages.previews import preview_path, preview_script, previews, term_previews
 from pylit.pages.render import Kind, PageView, Renderer, page_view
@@ -151,28 +152,32 @@ def _pages(made: Publication) -> Iterator[Page]:
     renderers: dict[tuple[str, bool], tuple[Renderer, str]] = {}
     for edition in made.editions:
         view, words = edition.view, edition.language.words
-        # Only the home page lists all pages, so that an edit to a title renders few again.
+        # Only the home page and the menu list other pages, so that most edits render few again.
         bare = replace(view, catalogue=(), paths=(), other_pages=())
         for lists, shown in ((True, view), (False, bare)):
             key = digest(templates, repr(shown), repr(sorted(words.items())))
             renderer = Renderer((theme, docs), shown, templates, words)
             renderers[edition.language.code, lists] = renderer, key
     pairs = [(edition, *pair) for edition in made.editions for pair in edition.pages]
+    excerpts = {edition.language.code: _excerpt(made, edition) for edition in made.editions}
     for edition, parsed, draft in progress("Rendering", pairs):
         languages = (*made.siblings(draft.original),)
         where = replace(edition.places[draft.url], languages=languages)
         lists = draft.original in (HOME, MISSING)
+        shown = excerpts[edition.language.code] if draft.original == HOME else None
         renderer, theme_key = renderers[edition.language.code, lists]
         drawn = stamp(draft.figures(), made.results.figures)
         shapes = made.results.shapes.get(draft.name, ModuleShapes())
-        key = digest(site.generator, draft.stamp, repr(where), theme_key, shapes.stamp, drawn)
+        key = digest(
+            site.generator, draft.stamp, repr((where, shown)), theme_key, shapes.stamp, drawn
+        )
         page: Page | None = site.cache.load(f"page {draft.url}", key)
         if page is None:
             if not draft.own:
                 draft = site.cache.require(f"draft {parsed.url}", parsed.key)
             parsed = whole(parsed, site.cache)
             try:
-                page = _page(made, edition, parsed, draft, where, renderer)
+                page = _page(made, edition, parsed, draft, where, renderer, shown)
             except (CacheError, NodeError, TemplateError):
                 raise
             except Exception as error:
@@ -182,7 +187,27 @@ def _pages(made: Publication) -> Iterator[Page]:
         yield page
     for edition in made.editions:
         renderer, _ = renderers[edition.language.code, True]
-        yield from _lists(made, edition, renderer)
+        yield from _lists(made, edition, renderer, excerpts[edition.language.code])
+
+
+def _excerpt(made: Publication, edition: Edition) -> Shown | None:
+    """What the home page of an edition shows of a lesson, if the settings name an excerpt."""
+    config, report = made.site.config, made.site.report
+    for wanted in config.excerpts[:1]:
+        found = [(p, d) for p, d in made.own.pages if d.name == wanted.page and not d.prose]
+        if not found:
+            names = (draft.name for draft in made.own.drafts)
+            hint = nearest(wanted.page, names, "name a module of the site")
+            place, message = (config.display, 0, 0), f"there is no page `{wanted.page}`"
+            report.add(Diagnostic(*place, "navigation", message, hint))
+            continue
+        (parsed, draft), *_ = found
+        here = {d.original: d for d in edition.drafts}.get(draft.url, draft)
+        numbers = find_lines(wanted, parsed.source.lines, config, report)
+        if len(numbers) > len(wanted.lines):
+            shapes = made.results.shapes.get(draft.name, ModuleShapes())
+            return excerpt(here, numbers, shapes, made.typeset)
+    return None
 
 
 def _page(
@@ -192,12 +217,13 @@ def _page(
     draft: Draft,
     where: Place,
     renderer: Renderer,
+    home: Shown | None,
 ) -> Page:
     report, typeset, module = Report(), made.typeset, parsed.module
     file = module.written
     formula_faults(draft, file, typeset, report)
     shapes = made.results.shapes.get(draft.name, ModuleShapes())
-    view = page_view(draft, module, where, typeset, shapes)
+    view = replace(page_view(draft, module, where, typeset, shapes), excerpt=home)
     drawn = made.results.figures
     if draft.translation:
         names = {use.name for use in draft.figures()} & drawn.keys()
@@ -229,7 +255,9 @@ def _failed(draft: Draft, where: Place, renderer: Renderer) -> Page:
     return Page(html, audited, diagnostics=draft.diagnostics)
 
 
-def _lists(made: Publication, edition: Edition, renderer: Renderer) -> Iterator[Page]:
+def _lists(
+    made: Publication, edition: Edition, renderer: Renderer, home: Shown | None
+) -> Iterator[Page]:
     """The home page, the lists of pages and the 404 page, unless an author wrote them."""
     view, words = edition.view, edition.language.words
     pages: list[tuple[Kind, str, str, str]] = [("home", HOME, view.title, view.summary)]
@@ -249,6 +277,7 @@ def _lists(made: Publication, edition: Edition, renderer: Renderer) -> Iterator[
             languages = _not_found(made) if kind == "missing" else made.siblings(original)
             where = Place(languages=(*languages,))
             shown = PageView(kind, draft, escape(title), escape(summary), where)
+            shown = replace(shown, excerpt=home) if kind == "home" else shown
             text = renderer.page(shown)
             yield Page(text, AuditedPage(url, *links_and_anchors(text), url, {}, True))
 

@@ -12,7 +12,7 @@ from pylit.model import (
     PageLink,
     SourceFile,
 )
-from pylit.pages.navigation import neighbours, other_groups, page_link
+from pylit.pages.navigation import neighbours, other_groups, package_menu, page_link
 
 
 def source(name: str, *, package: bool = False, own: bool = True) -> SourceFile:
@@ -108,10 +108,27 @@ def test_what_no_group_names_is_listed_and_empty_packages_are_not() -> None:
 
 def test_neighbours_are_those_of_the_first_group_that_has_the_page() -> None:
     a, b, c = (PageLink(f"{n}.html", n) for n in "abc")
-    found = neighbours([PageGroup("path", "", (a, b)), PageGroup("group", "", (c, b, a))])
+    found = neighbours([PageGroup("path", "", (a, b))], [PageGroup("group", "", (c, b, a))])
     assert (found["a.html"].previous, found["a.html"].next) == (None, b)
     assert (found["b.html"].previous, found["b.html"].next) == (a, None)
     assert (found["c.html"].next, found["c.html"].path_title) == (b, "group")
+    # The pages of a path have numbers, and no others.
+    numbers = [(found[f"{n}.html"].number, found[f"{n}.html"].total) for n in "abc"]
+    assert numbers == [(1, 2), (2, 2), (0, 0)]
+
+
+def test_a_page_of_a_package_has_a_menu_of_what_is_around_it() -> None:
+    drafts = [draft(name, package=True) for name in ("p", "p.a", "p.a.deep", "p.b", "p.b.far")]
+    drafts += [draft("p.a.one"), draft("p.a.two"), draft("p.b.three")]
+    # Titles may change; the menu has names.
+    drafts = [replace(one, title=f"About {one.name}") for one in drafts]
+    menu = package_menu("p/a/one.html", other_groups((), drafts))
+    assert names(menu) == [("p.a", ["a", "one", "two"]), ("", ["p", "p.a.deep", "p.b"])]
+    assert [page.url for page in menu[1].pages] == [
+        "p/index.html",
+        "p/a/deep/index.html",
+        "p/b/index.html",
+    ]
 
 
 def test_a_link_knows_where_a_page_can_be_tried() -> None:

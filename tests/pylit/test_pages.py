@@ -237,9 +237,24 @@ def test_a_long_first_reading_ends_at_a_border_before_the_code() -> None:
     assert 'class="import"' in border and page.count('class="import"') == 1
     assert 'href="#symbols"' in border and 'href="#exercises"' in border
     head = page[places[0] : places[1]]
-    assert "first reading 4 minutes" in page[: places[0]] and 'class="import"' not in head
-    outline = re.findall(r'<li class="o\d"><a href="#([\w-]+)"', page)
-    assert outline == ["in-numbers", "line-by-line", "a-step", "symbols", "exercises"]
+    assert 'class="import"' not in head and "pkg/mod.py" not in head and "pkg/mod.py" in border
+    ways = re.search(r'<nav class="kicker".*?</nav>', page, re.DOTALL)
+    assert ways and re.findall(r'href="#([\w-]+)">(\w[\w ]*) <small>(\d+)', ways[0]) == [
+        ("main-content", "First reading", "4"),
+        ("line-by-line", "Code", "1"),
+        ("symbols", "Reference", "1"),
+    ]
+    # The outline has the same three parts, each with its entries.
+    outline = page[page.index('id="outline-title"') : page.index("<main")]
+    assert re.findall(r'<(p|li class="o\d")><a href="#([\w-]+)"', outline) == [
+        ("p", "main-content"),
+        ('li class="o2"', "in-numbers"),
+        ("p", "line-by-line"),
+        ('li class="o2"', "a-step"),
+        ("p", "symbols"),
+        ('li class="o2"', "symbols"),
+        ('li class="o2"', "exercises"),
+    ]
 
 
 def test_a_short_introduction_has_no_end() -> None:

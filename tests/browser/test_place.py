@@ -1,0 +1,200 @@
+"""Where a reader is: the menu, the pages beside this one, what was read, and the home page."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from browser_tools import MHA, Visit, pages
+from playwright.sync_api import Page, expect
+
+pytestmark = pytest.mark.browser
+
+ROOT = Path(__file__).parents[2]
+POSITIONS = "labml_nn/transformers/positional_encoding.html"
+#: Addresses of what was read, with the parts as bits, their number, and where to go on.
+KEPT = "JSON.parse(localStorage[`pylit-parts ${pylit.site.pathname}`] ?? '{}')"
+#: Nothing may be kept, as in a browser that refuses cookies.
+REFUSED = """Object.defineProperty(window, "localStorage", {
+  get() { throw new DOMException("refused", "SecurityError") }
+})"""
+
+
+def scroll_to(page: Page, selector: str, part: float) -> None:
+    """Bring the top of an element to a part of the height of the window."""
+    page.evaluate(
+        """([selector, part]) => {
+          const top = document.querySelector(selector).getBoundingClientRect().top;
+          scrollBy({ top: top - part * innerHeight, behavior: "instant" });
+        }""",
+        [selector, part],
+    )
+
+
+def read(page: Page) -> dict[str, list[object]]:
+    # Observers are told after the next frame.
+    page.evaluate("() => new Promise(done => setTimeout(done, 200))")
+    found: dict[str, list[object]] = page.evaluate(KEPT)
+    return found
+
+
+@pytest.mark.parametrize("width", [320, 1440])
+def test_every_page_has_a_menu_of_the_lessons_without_scripts(
+    width: int, visit: Callable[..., Visit]
+):
+    window = visit(MHA, width, java_script_enabled=False)
+    page = window.page
+    for url in (MHA, "notation.html", "zh/index.html"):
+        window.open(url)
+        menu = page.locator("#menu")
+        expect(menu).to_be_hidden()
+        page.locator("#menu-button").click()
+        expect(menu.locator("ol a")).to_have_count(13)
+        expect(menu.locator("ol a").first).to_be_visible()
+        # Where the bar has no room for its destinations, they stand here.
+        ends = page.locator(".bar .ends a" if width == 1440 else "#menu .ends a")
+        expect(ends).to_have_count(3)
+        expect(ends.first).to_be_visible()
+    window.open(MHA)
+    expect(page.locator("#menu [aria-current=page]")).to_have_attribute("href", "mha.html")
+
+
+def test_a_lesson_says_which_it_is_and_leads_on_at_its_top_and_its_end(
+    visit: Callable[..., Visit],
+):
+    window = visit(MHA)
+    page = window.page
+    seen = [MHA]
+    for number in range(1, 6):
+        assert page.locator(".count").inner_text() == f"{number} of 5"
+        ways = [
+            [link.get_attribute("href") for link in page.locator(f"{where} [rel={to}]").all()]
+            for to in ("prev", "next")
+            for where in (".place", ".turn")
+        ]
+        assert ways[0] == ways[1] and ways[2] == ways[3]
+        assert [len(way) for way in ways] == [number > 1] * 2 + [number < 5] * 2
+        if number < 5:
+            page.locator(".place [rel=next]").click()
+            seen.append(page.url.removeprefix(window.server))
+    assert seen[1] == POSITIONS and len(set(seen)) == 5
+
+
+def test_the_parts_of_a_lesson_are_links_at_its_head(visit: Callable[..., Visit]):
+    page = visit(MHA).page
+    parts = page.locator("nav.kicker a")
+    expect(parts).to_have_count(3)
+    for part in parts.all():
+        part.click()
+        target = page.locator(str(part.get_attribute("href")))
+        expect(target).to_be_in_viewport()
+
+
+def test_a_part_is_read_when_its_end_comes_into_sight_and_a_link_past_it_does_not_count(
+    visit: Callable[..., Visit],
+):
+    window = visit(f"{MHA}#line-by-line")
+    page = window.page
+    assert read(page) == {}
+    window.open(MHA)
+    page.locator("nav.kicker a").nth(1).click()
+    assert read(page) == {}
+    scroll_to(page, "h1", 0.5)
+    page.evaluate("() => new Promise(done => setTimeout(done, 200))")
+    scroll_to(page, ".border", 0.8)
+    assert read(page) == {MHA: [1, 3, "#line-by-line"]}
+    # In Chinese it is the same page.
+    window.open("zh/index.html")
+    expect(page.locator(".cards .read")).to_have_count(1)
+    window.open("index.html")
+    expect(page.locator(".cards .read")).to_have_text("1 of 3 read")
+    start = page.locator("#start")
+    expect(start).to_have_text("Go on: Multi-head attention")
+    expect(start).to_have_attribute("href", f"{window.server}{MHA}#line-by-line")
+    # Whatever else is read, the page that was left last is the one to go on with.
+    window.open("glossary.html")
+    scroll_to(page, ".share", 0.8)
+    assert [*read(page)] == [MHA]
+    window.open(MHA)
+    for end in ("#symbols", ".share"):
+        scroll_to(page, end, 0.8)
+        page.evaluate("() => new Promise(done => setTimeout(done, 200))")
+    assert read(page) == {MHA: [7, 3, ""]}
+    page.locator("#menu-button").click()
+    expect(page.locator("#menu .read")).to_have_text("finished")
+    window.open("index.html")
+    expect(start).to_have_text("Go on: Positional encoding")
+    page.locator("#menu-button").click()
+    page.locator("#forget").click()
+    assert read(page) == {}
+    expect(page.locator(".read")).to_have_count(0)
+    expect(start).to_contain_text("Start: Multi-head attention")
+
+
+def test_progress_is_kept_on_a_disk_and_not_missed_where_it_is_refused(
+    site: Path, visit: Callable[..., Visit]
+):
+    window = visit((site / "notation.html").as_uri())
+    page = window.page
+    window.open((site / MHA).as_uri())
+    scroll_to(page, ".border", 0.8)
+    assert read(page) == {MHA: [1, 3, "#line-by-line"]}
+    window = visit("404.html")
+    window.page.add_init_script(REFUSED)
+    window.open(MHA)
+    scroll_to(window.page, ".border", 0.8)
+    window.page.locator("#menu-button").click()
+    expect(window.page.locator("#menu ol a").first).to_be_visible()
+    window.open("index.html")
+    expect(window.page.locator("#start")).to_contain_text("Start:")
+
+
+def test_the_home_page_is_an_excerpt_and_not_a_list(site: Path, visit: Callable[..., Visit]):
+    window = visit("index.html", 390)
+    page = window.page
+    assert page.locator("main a[href]:not(.self)").count() <= 45
+    source = (ROOT / "labml_nn/transformers/mha.py").read_text(encoding="utf-8").split("\n")
+    lines = page.locator(".demo pre code").all()
+    assert len(lines) == 5
+    shapes = (site / MHA).read_text(encoding="utf-8")
+    for line in lines:
+        assert line.locator("span").first.inner_text() in map(str.strip, source)
+        assert line.locator("samp").inner_text() in shapes
+    expect(page.locator(".demo pre .at")).to_contain_text("attn = self.softmax(scores)")
+    # What a phone shows stands below each other.
+    cards = [box for card in page.locator(".cards li").all() if (box := card.bounding_box())]
+    assert len(cards) == 13 and len({box["x"] for box in cards}) == 1
+    page.get_by_role("link", name="Step through this run").click()
+    expect(page.locator("#replay")).to_be_visible()
+    now = page.locator(".n.now").evaluate_all("all => all.map(number => +number.id.slice(1))")
+    number = next(n for n, text in enumerate(source, 1) if "attn = self.softmax(scores)" in text)
+    assert number in now
+
+
+def test_paper_has_no_buttons_and_only_addresses_that_mean_something(
+    visit: Callable[..., Visit],
+):
+    window = visit("index.html")
+    page = window.page
+    for url in ("index.html", MHA, "results.html"):
+        window.open(url)
+        page.emulate_media(media="print")
+        page.set_viewport_size({"width": 680, "height": 960})
+        seen = """() => [...document.querySelectorAll("button, input, select")]
+          .filter((each) => each.checkVisibility()).length"""
+        assert page.evaluate(seen) == 0, url
+        said = """() => [...document.querySelectorAll("a")].map((link) =>
+          [getComputedStyle(link, "::after").content, link.getAttribute("href")])
+          .filter(([said, href]) => said.includes("(") && !href.startsWith("http"))"""
+        assert page.evaluate(said) == [], url
+        cut = """() => [...document.querySelectorAll("table, pre")].filter((part) =>
+          part.checkVisibility() && part.getBoundingClientRect().right > innerWidth + 1).length"""
+        assert page.evaluate(cut) == 0, url
+        # Which page it is, and of which day.
+        expect(page.locator(".paper")).to_be_visible()
+        expect(page.locator(".paper")).to_have_text(url)
+
+
+def test_each_page_says_who_wrote_it_and_what_it_is(site: Path):
+    for url in pages(site):
+        foot = (site / url).read_text(encoding="utf-8").split('<footer class="foot">')[1]
+        assert "labml.ai" in foot and "MIT" in foot and "1.0.0" in foot, url

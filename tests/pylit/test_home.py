@@ -1,0 +1,138 @@
+"""The home page shows a piece of a lesson, and each page says who wrote it."""
+
+import re
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import html5lib
+import pytest
+from page_tools import SITE, view
+from site_tools import SITE as SETTINGS
+from site_tools import build, edit, make_site, succeed
+
+from pylit.config import load_config
+from pylit.diagnostics import Report
+from pylit.pages.render import Renderer
+from pylit.site.options import THEME
+
+#: The parts of a page that one who wrote an error report would look for.
+FOOT = re.compile(r'<footer class="foot">.*?</footer>', re.DOTALL)
+EXCERPT = """
+[[excerpt]]
+page = "pkg.two"
+lines = ["def two", "return 2"]
+lit = "return 2"
+"""
+TWO = '''"""Two of a kind."""
+
+
+def two(x=1):
+    """Twice what is given."""
+    # **Twice.** The *double* of `x`, see `One`.
+    return 2 * x
+'''
+INDEX = "---\ntitle: Home\n---\n\nBelow it.\n\n## Use\n\nAfter all.\n"
+
+
+def home(root: Path) -> str:
+    return (root / "site/index.html").read_text(encoding="utf-8")
+
+
+def excerpted(tmp_path: Path, excerpt: str = EXCERPT) -> Path:
+    root = make_site(tmp_path)
+    (root / "docs_src/site.toml").write_text(SETTINGS + excerpt, encoding="utf-8")
+    (root / "docs_src/pages/index.md").write_text(INDEX, encoding="utf-8")
+    (root / "pkg/two.py").write_text(TWO, encoding="utf-8")
+    return root
+
+
+def test_the_home_page_shows_lines_of_a_lesson_and_the_note_of_one(tmp_path: Path) -> None:
+    root = excerpted(tmp_path)
+    succeed(root)
+    page = html5lib.parse(home(root), namespaceHTMLElements=False)
+    demo = next(s for s in page.iter("section") if s.get("class") == "demo")
+    lines = ["".join(code.itertext()) for code in demo.findall(".//pre/code")]
+    assert lines == ["def two(x=1):", "return 2 * x"]
+    assert [code.get("class") for code in demo.findall(".//pre/code")] == [None, "at"]
+    text = "".join(demo.itertext())
+    # The note of the lit line, and what the author says before the first heading.
+    assert "Twice. The double of x, see One." in text and "Below it." in text
+    assert "After all." not in text and "After all." in home(root)
+    # Links of the note lead from its own page, and are left out; there is no replay to open.
+    assert demo.findall(".//a") == []
+    # The page is made again when the lesson changes.
+    edit(root, "pkg/two.py", "2 * x", "2 * x + 0")
+    succeed(root)
+    assert "+ " in home(root).partition('class="demo"')[2].partition("</section>")[0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"def two", ', '"def three", ', "no line with `def three`"),
+        ('page = "pkg.two"', 'page = "pkg.tow"', "no page `pkg.tow`"),
+    ],
+)
+def test_an_excerpt_of_what_is_not_there_is_a_fault(
+    old: str, new: str, message: str, tmp_path: Path
+) -> None:
+    (fault,) = build(excerpted(tmp_path, EXCERPT.replace(old, new))).report
+    assert fault.code == "navigation" and message in fault.message
+
+
+def test_a_bar_that_leads_nowhere_is_a_fault(tmp_path: Path) -> None:
+    root = make_site(tmp_path)
+    text = SETTINGS.replace("[[group]]", 'bar = ["All", "notes", "nots"]\n\n[[group]]', 1)
+    (root / "docs_src/site.toml").write_text(text, encoding="utf-8")
+    (fault,) = build(root).report
+    assert "`nots`" in fault.message and "notes" in (fault.hint or "")
+    edit(root, "docs_src/site.toml", ', "nots"', "")
+    succeed(root)
+    bar = re.findall(r'class="ends".*?</nav>', home(root), re.DOTALL)[0]
+    assert re.findall('href="([^"]*)"', bar) == ["all.html#list-all", "notes.html"]
+
+
+def test_what_needs_the_address_of_the_repository_is_there_with_it_and_not_before() -> None:
+    known = replace(SITE, changelog=f"{SITE.repository_url}/blob/main/CHANGELOG.md")
+    unknown = replace(SITE, repository_url="")
+    for site, there in ((known, True), (unknown, False)):
+        foot = FOOT.findall(Renderer((THEME,), site).page(view()))[0]
+        assert ('id="report"' in foot, "CHANGELOG" in foot, "github" in foot) == (there,) * 3
+
+
+def test_a_project_signs_its_pages_without_a_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pyproject.toml").write_text(
+        '[project]\nname = "x"\nversion = "2"\nlicense = {text = "BSD"}\n'
+        'authors = [{name = "Ada"}, {email = "b@c"}, {name = "Bo"}]\n'
+        '[tool.pylit]\nsources = ["x"]\ninstall = "pip install x"\n'
+    )
+
+    def signed() -> tuple[str, ...]:
+        config = load_config(tmp_path, Report())
+        assert config
+        return config.authors, config.license, config.version, config.date
+
+    monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
+    assert signed() == ("Ada, Bo", "BSD", "2", "")
+    # The day is that of the last commit, so that the same sources give the same pages.
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "add", "."], check=True)
+    monkeypatch.setenv("GIT_COMMITTER_DATE", "2024-02-29T12:00:00")
+    subprocess.run([*git, "commit", "-q", "-m", "x"], check=True)
+    assert signed()[3] == "2024-02-29"
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
+    assert signed()[3] == "1970-01-02"
+
+
+def test_a_citation_is_whole() -> None:
+    signed = replace(SITE, authors="Ada", version="2", date="2024-02-29")
+    page = Renderer((THEME,), signed).page(view("pkg/a.html"))
+    entry = page.partition("@misc{")[2].partition("</code>")[0]
+    found = dict(re.findall(r"(\w+) = \{+([^{}]+)", entry))
+    assert (found["author"], found["year"]) == ("Ada", "2024")
+    assert found["url"] == "https://example.org/docs/pkg/a.html"
+    assert "version 2" in entry
