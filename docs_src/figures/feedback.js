@@ -8,12 +8,17 @@
   };
   const fill = (parts, name, words) => parts(name).forEach((one, i) => (one.textContent = words(i)));
 
+  // What comes later than the step is pale.
+  const later = 0.25;
+
   stages.layers = ({ known, left, wide }, { x, y, layers }, parts, step) => {
     const values = results(x, y);
     fill(parts, "line", (t) => `${"xy"[t]} = ${values[t]}`);
     for (let layer = 0; layer < 4; layer++) {
       fill(parts, `layer${layer}`, (t) => (layer > layers ? "" : known[t] <= layer ? values[t] : "?"));
-      parts(`to${layer}`).forEach((one) => one.setAttribute("stroke-opacity", layer > layers ? 0 : 1));
+      const seen = layer > Math.round(step) ? later : 1;
+      parts(`layer${layer}`).forEach((one) => one.setAttribute("opacity", seen));
+      parts(`to${layer}`).forEach((one) => one.setAttribute("opacity", layer > layers ? 0 : seen));
     }
     parts("at")[0].setAttribute("x", short(left + step * wide));
     const layer = Math.min(Math.round(step), layers);
@@ -28,6 +33,11 @@
     fill(parts, "line", (t) => `${"xy"[t]} = ${values[t]}`);
     fill(parts, "layer", (t) => values[t]);
     fill(parts, "slot", (t) => `${sets[t]} = ${values[t]}`);
+    values.forEach((_value, line) => {
+      const seen = line > Math.round(step) + 1 ? later : 1;
+      const row = [parts("layer")[line], parts("slot")[line], ...parts(`by${line}`)];
+      for (const one of row) one.setAttribute("opacity", seen);
+    });
     // The first step of the stage is about two lines.
     const rest = Math.min(step, 1);
     parts("at")[0].setAttribute("y", short(top + (step + rest) * high));

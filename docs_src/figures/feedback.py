@@ -219,8 +219,9 @@ def memory():
         for s in range(t):
             near = s in needs
             start = TOP + (s + 0.5) * HIGH + (6 if s else 4)
-            parts.append(ribbon(at, start, left + w, y - 4, 0.25 if near else 0.05, A, near=near))
-        parts.append(arrow(left + w, y + 4, at - 1, y + 4, f"l t{STATE}"))
+            way = ribbon(at, start, left + w, y - 4, 0.25 if near else 0.05, A, near=near)
+            parts.append(hook(way, f"by{t}"))
+        parts.append(hook(arrow(left + w, y + 4, at - 1, y + 4, f"l t{STATE}"), f"by{t}"))
     for t, value in enumerate(values):
         parts.append(_cell(left, t, str(value), w, 0.35, "layer"))
         parts.append(_cell(at, t, f"{SETS[t]} = {value}", 47, 0.25, "slot"))
@@ -273,7 +274,7 @@ def accuracy():
     depths = [int(name[-1]) for name in last if name.startswith("transformer")]
     percent = [0, 20, 40, 60, 80, 100]
     plot = Plot(
-        (0.7, depths[-1] + 0.3), (0, 103), title="right after line 15, of 100 programs",
+        (0.7, depths[-1] + 0.3), (0, 103), title="right at line 15, of 100 programs",
         x_label="layers", x_ticks=depths, y_ticks=percent, height=150,
     )  # fmt: skip
     best, means = [100 * value for value in last["feedback 1"]], []
@@ -288,7 +289,7 @@ def accuracy():
 
     steps = range(len(lines["feedback 1"][0]))
     course = Plot(
-        (0, steps[-1]), (0, 103), title="right after each line", x_label="line",
+        (0, steps[-1]), (0, 103), title="right at each line, of 100 programs", x_label="line",
         x_ticks=[0, 5, 10, 15, 20, 25, 30], y_ticks=percent, height=150,
     )  # fmt: skip
     course.add(line(*course.at(15, 0), *course.at(15, 103), "g d"))

@@ -743,24 +743,25 @@ def joined():
         first.append(text(at[1] - 7, y + 1.5 * high + 4, "=", "middle"))
     bottom = y + 3 * high + 4
 
-    left, wide, high, top = 44.0, 44.0, 22.0, 44.0
+    left, wide, high, top = 76.0, 42.0, 22.0, 44.0
     second = [title("side by side, times the output matrix")]
     for head, tone in enumerate((A, SECOND)):
         x = left + 2 * head * wide
         second.append(text(x + wide, top - 7, f"head {head + 1}", "middle", f"t{tone}"))
         second += grid(x, top, averages[:, head], tone, wide, high, digits=2, most=10)
-    y = top + 3 * high + 24
+    y = top + 3 * high + 28
     second.append(text(left + 4 * wide + 8, top + 1.5 * high + 4, "3 × 4"))
-    second.append(letter(left - 8, y + 2 * high + 4, "· ", ("W", None, "O"), at="end"))
+    second.append(letter(left + 2 * wide, y - 7, "times ", ("W", None, "O"), "  4 × 4", at="middle"))
+    about = ("alive", "thing, adj.", "alive", "thing")
+    second += [text(left - 7, y + (i + 0.7) * high, one, "end", "s") for i, one in enumerate(about)]
     second += grid(left, y, W_O, GREY, wide, high)
-    second.append(text(left + 4 * wide + 8, y + 2 * high + 4, "4 × 4"))
     end = y + 4 * high + 28
     second += [
         text(left + (j + 0.5) * wide, end - 6, f, "middle", "s")
         for j, f in enumerate((*FEATURES[:3], "adj."))
     ]
     second.append(text(left - 22, end - 6, "=", "middle"))
-    second += grid(left, end, out, GREY, wide, high, digits=2)
+    second += grid(left, end, out, GREY, wide, high, digits=1)
     second.append(text(left + 4 * wide + 8, end + 1.5 * high + 4, "3 × 4"))
     for y in (top, end):
         second += [word(left - 7, y + (i + 0.5) * high + 4, t, "end") for i, t in enumerate(TOKENS)]
@@ -769,7 +770,7 @@ def joined():
         "Left, two heads: weights, 3 × 3, times values, 3 × 2, are averages, 3 × 2. Of dog head "
         f"1 gives {listed(averages[0, 0], 2)} and head 2 {listed(averages[0, 1], 2)}. Right, both "
         "side by side are 3 × 4, and times W^O, 4 × 4, they are features again, of dog "
-        f"{listed(out[0], 2)}.",
+        f"{listed(out[0], 1)}.",
     )
 
 

@@ -53,9 +53,10 @@ features. Is a word a noun? Does it go with what is *alive*, as *tired* does, or
 learned and have no names.)
 
 Look at the query of *tired*. It has a 2 at *noun* and at *alive*, so this is what it
-looks for. The key of *dog* has both. *Bone* is a noun, but not alive. *Tired* itself
-has a −1 at *noun*, because it is none. A value has two numbers here: 10 for *alive*,
-and 10 for a *thing* or an *adjective*. So the result shows whose value is in it.
+looks for. The key of *dog* has both. *Bone* is a noun, but not alive. *Tired* itself is
+no noun, and with a −1 there it does not choose itself. A value has two numbers here: 10
+for *alive*, and 10 for a *thing* or an *adjective*. (A last matrix makes four features
+of them again. You meet it [below](#several-heads).)
 
 ![All vectors of the example. Features, queries and keys have the same
 columns.](figure:mha.vectors)
@@ -100,12 +101,12 @@ average.](figure:mha.scaling)
 
 Why the root? Suppose that all numbers of queries and keys are independent, with mean 0
 and variance 1. (The **variance** is the mean of the squares, if the mean is 0. Its root
-is the usual distance from 0.) Then the product of two of them has variance 1, too. The
-variances of all terms add up. So a dot product has variance $d_k$, and its usual
+is the usual distance from 0.) Then the product of two of them has variance 1 · 1 = 1,
+too, and the variances of independent terms add up. So a dot product has variance $d_k$, and its usual
 distance from 0 is $\sqrt{d_k}$, for example 8 with 64 numbers. After the division it is
 1 again.
 
-![The sums stay mostly between the two curves.](figure:mha.spread)
+![About two thirds of the sums are between the two curves.](figure:mha.spread)
 
 ## All tokens at once
 
@@ -121,7 +122,7 @@ This is the formula of "the paper", which introduced the Transformer
 $$\operatorname{Attention}(Q, K, V)
     = \operatorname{softmax}\!\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
 
-In Python it is three lines.
+In Python the formula is the last three lines:
 
 ![The framed rows have the numbers of the four steps.](figure:mha.together)
 
@@ -144,7 +145,8 @@ print(weights @ v)
 cannot keep *tired* and *bone* apart, because it blurs both into one vector. So we
 compute $H$ averages, each with its own projections (§3.2.2). They are called **heads**.
 
-![Two heads of *dog*, with matrices that we chose.](figure:mha.heads)
+![Two heads of *dog*, with matrices that we chose. There is no mask, so it may look
+ahead.](figure:mha.heads)
 
 The results of the heads are put side by side. A last matrix $W^O$, learned as well,
 says which feature each of their numbers goes to:
@@ -158,13 +160,15 @@ says which feature each of their numbers goes to:
 Each head usually has $d_k = C / H$ numbers in a query. (Ours have more, so that you can
 read them.) Then all heads together take as many multiplications as one with $d_k = C$.
 
-![The path of both heads. Both write to *alive*, only the first to *adjective*, only the
-second to *thing*.](figure:mha.joined)
+![The path of both heads, with what their values are about. Both write to *alive*. What
+head 1 has of things and adjectives goes to *adjective*, what head 2 has of things to
+*thing*.](figure:mha.joined)
 
 Why three inputs, $X$, $Y$ and $Z$? In **self-attention** all three are the same
 sequence, as in our example. In **cross-attention** the queries come from one sequence,
 for example a translation that is being written. Keys and values come from another, the
-sentence to translate. You meet it in the [encoder–decoder](models.py).
+sentence to translate ($Y$ and $Z$ are the same). You meet it in the
+[encoder–decoder](models.py).
 
 ![Each query meets all keys, of its own sequence or of another.](figure:mha.kinds)
 
@@ -202,8 +206,9 @@ With 1,000 tokens that is a million.
 ![One step and one score for any two words.](figure:mha.price)
 
 A model that writes adds one token at a time. Must it compute the earlier ones again?
-No. With a causal mask they never look at later tokens, so their keys and values stay
-valid, and we keep them in a [cache](#KVCache). The new token is a single query.
+No. With a causal mask they receive nothing from later tokens, so in no layer their
+vectors change. Their keys and values stay valid, and we keep them in a
+[cache](#KVCache). The new token is a single query.
 
 ![Only what has full colour is computed.](figure:mha.cache)
 
@@ -232,9 +237,10 @@ other.](figure:mha.curves)
 
 ## The whole in code
 
-`split` reads the features as heads and puts the heads first, so that each `@` computes
-a product for each head. The module below gives the same numbers. It adds checks,
-dropout, a cache, and the shapes of all tensors.
+`split` reads the features as heads and puts the heads first, `[heads, T, d_k]`, so that
+each `@` computes a product for each head. (`nn.Linear` is a product with a matrix, plus a bias; `k.mT` is
+$K^\top$.) The module below computes the same. It adds checks, dropout, a cache, and the
+shapes of all tensors.
 
 ```python
 import torch

@@ -9,11 +9,12 @@ paper: https://arxiv.org/abs/1706.03762
 tones: {query: 3, key: 1, value: 2, weight: 0, memory: 5}
 ---
 
-You ask *who sleeps ?* and expect the answer *the dog*. You give a sentence in English
+You ask *who sleeps ?* and expect the answer *the dog*, if in all that you have read it
+is the dog that sleeps. You give a sentence in English
 and want it in German. In both cases one sequence goes in and another one comes out,
 with other words and another length. How can a network do that?
 
-![While it writes, the decoder looks at the vectors of the question. Behind *the* it
+![While it writes, the decoder looks at the vectors of the question. After *the* it
 looks at *sleeps*.](figure:encoder_decoder.whole)
 
 The paper "Attention Is All You Need" answers with two halves ([@vaswani2017attention],
@@ -36,7 +37,8 @@ the decoder should predict. So in the decoder a **mask** lets each token attend 
 itself and to earlier tokens only. This is called **causal**.
 
 The decoder has a second attention, **cross-attention**. Its queries come from the
-target, its keys and values from the memory. It needs no causal mask.
+target, its keys and values from the memory. It needs no causal mask, because the whole
+source is known. *The* asks, *sleeps* fits, and its value is what *the* receives.
 
 ![Each row is a token that looks. What is hatched is
 hidden.](figure:encoder_decoder.masks)
@@ -85,7 +87,8 @@ queries and scores are 0, and so is the plain average of the values.
 ![What attention returns is added.](figure:encoder_decoder.added)
 
 **Normalise.** After many sums features have very different sizes. So attention, and
-whatever else is computed, reads its input through a **layer normalisation**. Do it by
+whatever else is computed, reads its input through a **layer normalisation**. (For the
+attention above it would change nothing: each of our words has mean 0 and variance 1.) Do it by
 hand for (2, 0, 4, 2). The mean is 2. Subtract it. The squares of what is left have the
 mean 2, which is the variance. Divide by its root, 1.414. Now the mean is 0 and the
 variance 1. Last, each feature has a learned **gain** $g$ and a learned **bias** $b$. In
@@ -98,8 +101,7 @@ $$\operatorname{LN}(x) = g \odot \frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}} + b$
 1).](figure:encoder_decoder.normalised)
 
 So the order is layer norm, attention, sum: $x + f(\operatorname{LN}(x))$. It is the
-same for what comes next. (Our words had mean 0 and variance 1 already, so the layer
-norm in front of attention changed nothing.)
+same for what comes next.
 
 **Feed-forward.** Attention moves information between tokens. Then a small network
 works on each token alone. Its matrix $W_1$ compares the token with patterns. The
@@ -107,17 +109,19 @@ works on each token alone. Its matrix $W_1$ compares the token with patterns. Th
 
 $$\operatorname{FFN}(x) = W_2 \max(0, W_1 x + b_1) + b_2$$
 
-Our only pattern is "it asks, it does something, it is alive". *Who* reads (0.69, 0.33,
-0.69, −1.71), so the sum is 1.71, and with the bias of −1 there remains 0.71. The other
-two words do not fit. We let the pattern add to *question*, where *who* now has
-1 + 0.71. It is the one that the answer has to name.
+Our only pattern is "it asks, it does something, it is alive". After its layer norm (with
+gains 1 and biases 0) *who* reads (0.69, 0.33, 0.69, −1.71). So the sum is 1.71, and with
+the bias of −1 there remains 0.71. For the other two words nothing remains. $W_2$ adds
+the 0.71 to *question*. What it is added to is *who* as it was before the norm, with a 1,
+so now it has 1.71. It is the one that the answer has to name.
 
 ![The pattern fits *who*, and neither of the
 others.](figure:encoder_decoder.feed_forward)
 
 This was one layer of the encoder: two **sub-layers**, each with its layer norm and its
-sum. A layer of the decoder has cross-attention between the two. Stack $L$ layers of
-each kind, and you have the architecture.
+sum. A layer of the decoder has cross-attention between the two. It is computed like the
+attention that you have seen, and in each layer it reads the same memory. Stack $L$
+layers of each kind, with a last norm on top, and you have the architecture.
 
 ![The encoder on the left, the decoder on the right. Each box leads to its
 code.](figure:encoder_decoder.diagram)
@@ -127,7 +131,7 @@ code.](figure:encoder_decoder.diagram)
 At the end the decoder has a vector for each target position. The **generator** makes
 one number of it for each word of the vocabulary, with a learned matrix and bias. These
 numbers are the **logits**, and a softmax turns them into probabilities. Suppose the
-decoder has read *start*, and these are the logits:
+decoder of a trained model has read *start*, and these are the logits:
 
 ![The other three words have logits so low that their probabilities are
 0.000.](figure:encoder_decoder.logits)
@@ -142,11 +146,12 @@ right.
 ## Training on all positions at once
 
 In training we know the whole answer, so we need not write it step by step. We give the
-decoder the answer with *start* before it, and ask it for the answer with *end* behind
+decoder the answer with *start* before it, and ask it for the answer with *end* after
 it. At each position it gets the *true* tokens so far, whatever it would have written
 itself. This is called **teacher forcing**. Each label but the last is also an input,
 one place to the right, and the causal mask hides it there. So one forward pass computes
-all predictions in parallel.
+all predictions in parallel. The gradient of their loss goes back through the decoder,
+and through cross-attention into the encoder, so one loss trains both.
 
 If we write $w$ for the source, and $y_0, y_1, \dots$ for the target with its start
 token, our loss is the mean over all $T$ labels. (Read the bar as "given".)
@@ -173,14 +178,14 @@ three that it has never seen. Step through its answer, and choose another questi
 4. **Article.** *The* again, as after *start*.
 
 5. **Noun.** The input is the same word as in step 2. But it stands at another position,
-   and behind other words, so now its query finds *sings*.
+   and after other words, so now its query finds *sings*.
 
 6. **End.** The model looks at the end of the question, and stops.
 
 ![How the small model writes its answer.](figure:encoder_decoder.writing)
 
 To take the most probable token each time is called **greedy decoding**. Writing is
-sequential: for $T$ tokens you run the decoder $T$ times. And if it writes a wrong
+sequential: the encoder runs once, and for $T$ tokens the decoder runs $T$ times. And if it writes a wrong
 token, it continues in a situation that training never showed it ([exposure
 bias](#EncoderDecoder.loss)).
 
@@ -216,7 +221,7 @@ later letters.](figure:live.cross)
 ## The whole in code
 
 `x` and `y` are the vectors of source and target, with their positions. PyTorch hides
-what is `True` in `attn_mask`. The module below gives the same numbers. It adds
+what is `True` in `attn_mask`. The module below computes the same. It adds
 embeddings, dropout, padding, caches and checks.
 
 ```python

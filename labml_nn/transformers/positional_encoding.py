@@ -54,8 +54,8 @@ state behind.](figure:positional_encoding.recurrent)
 ## Add a vector that says where
 
 The idea of *Attention Is All You Need*, the paper of the Transformer, is simple. For
-each **position** $p$, counted from 0, there is a vector $PE_p$ with $C$ features, as
-many as a token has. It is added to the token that stands there
+each **position** $p$, counted from 0, there is a vector $PE_p$, its *positional
+encoding*, with $C$ features, as many as a token has. It is added to the token that stands there
 ([@vaswani2017attention, §3.5]):
 
 $$y_p = x_p + PE_p$$
@@ -73,10 +73,10 @@ position, and that mean the same in every sentence.
 
 You know such numbers. A **counter** writes each position with a few digits that are
 never larger than 1. The ones change at every step, the twos at every second step, and
-the fours at every fourth. Together they tell all positions apart. The encoding of the
-paper is such a counter with smooth digits. In place of a digit that jumps, there is a
-hand of a **clock** that turns. The first hand turns fast, and each following hand turns
-more slowly.
+the fours at every fourth. Together they tell all positions apart. But its
+digits jump: 3 and 4 are neighbours, and differ in all three. The encoding of the paper
+is a counter with smooth digits. In place of a digit there is a hand of a **clock** that
+turns. The first hand turns fast, and each following hand turns more slowly.
 
 ![The first digit and the first hand change
 fastest.](figure:positional_encoding.counter)
@@ -99,7 +99,10 @@ Move the position $p$ while you read, or drag the hand:
 Our words have $C = 4$ features, so there are only two hands. The first one always turns
 by 1 radian per position, about a sixth of a turn. How much slower the next one is
 depends on $C$. Here it turns by 0.01. The second word of *dog bites man* has position 1
-and becomes (0, 1, 0, 0) + (0.84, 0.54, 0.01, 1.00) = (0.84, 1.54, 0.01, 1.00).
+and becomes (0, 1, 0, 0) + (0.84, 0.54, 0.01, 1.00) = (0.84, 1.54, 0.01, 1.00). Is the
+1.54 a verb or a hand? With four features the two are mixed. With hundreds there is room:
+of 512 features, a third change by less than 0.1 over the first hundred positions, and
+there a network can learn to keep the word.
 
 ![Each row is the encoding of a position. One of them is added to
 *bites*.](figure:positional_encoding.worked)
@@ -124,14 +127,15 @@ PE_{p, 2i + 1} &= \cos(\omega_i \, p)
 
 With $C = 4$ you get $\omega_0 = 1$ and $\omega_1 = 10000^{-2/4} = 0.01$, as above. Hand
 0 goes round once in 6.3 positions. Each following hand is slower by the same factor,
-and with $C = 512$ the last one takes 60,611 positions. So there are as many hands for
+and with $C = 512$ the last one takes 60,611 positions. (This is what the 10000 is for.
+It sets how slow the slowest hand is.) So there are as many hands for
 distances of tens of tokens as for distances of thousands.
 
 ![A matrix of encodings, and the time of each hand.](figure:positional_encoding.matrix)
 
 Why do we need so many hands? Because one alone is not precise. Between neighbours, the
 tip of the slowest hand moves by 0.0001, too little to be noticed. The tip of the
-fastest hand moves by 0.96, but after a while it comes back. 710 positions are almost
+fastest hand moves by 0.96, in a straight line, but after a while it comes back. 710 positions are almost
 exactly 113 turns. So at positions 14 and 724 you find its tip at nearly the same place,
 only 0.00006 apart. Another hand tells the two apart.
 
@@ -140,9 +144,11 @@ only 0.00006 apart. Another hand tells the two apart.
 ## A step is a rotation
 
 Go $k$ positions further, and every hand has turned by the angle $\omega_i k$, wherever
-it started. So one matrix takes every $PE_p$ to $PE_{p + k}$. Vectors are rows here, and
-the matrix stands on their right. If hand $i$ shows $(s, c)$ at position $p$, it shows
-$(s', c')$ at $p + k$. The matrix is a [rotation](#addition-theorems):
+it started. (Digits that jump have no such rule.) So one matrix takes every $PE_p$ to
+$PE_{p + k}$. If hand $i$ shows the sine $s$ and the cosine $c$ at position $p$, it shows
+$s' = s \cos \omega_i k + c \sin \omega_i k$ and $c' = c \cos \omega_i k - s \sin
+\omega_i k$ at $p + k$. As a product of a row and a matrix, which is a
+[rotation](#addition-theorems):
 
 $$
 (s', c') = (s, c)
@@ -159,16 +165,18 @@ Each key is the encoding itself. Each query is the encoding times the matrix $W^
 it we put the rotation for $k = -1$, a block of 2 × 2 for each hand. So the query of
 position 2 is the encoding of position 1.
 
-Which key fits it best? All encodings are equally long, so the largest dot product is
-that of two equal ones. It is the key of position 1.
+Which key fits it best? All encodings are equally long, as each hand adds $\sin^2 +
+\cos^2 = 1$ to the square of the length. So the largest dot product is that of two equal
+ones. It is the key of position 1. With larger queries it gets nearly all the weight.
 
 ![The query of position 2 is the key of position 1.](figure:positional_encoding.back)
 
 The same matrix does this at *every* position. With other rotations a head looks any
 number of positions back.
 
-![Three heads that we set by hand, with 32 features. Queries are multiplied by 12 to
-make the weights sharp.](figure:heads.by_hand)
+![Three heads that we set by hand, with 32 features and a causal mask. Queries are
+multiplied by 12 to make the weights sharp. In the first rows there is nothing so far
+back.](figure:heads.by_hand)
 
 ## Does it work?
 
@@ -182,10 +190,11 @@ coin at the first question, and at the others it guesses the most frequent lette
 sinusoids it names every letter before and writes every line backwards, in all runs.
 (Which letter came first is harder to learn. After 600 updates two runs are always
 right, and three in about three of four cases.) The number $p$ helps with this question.
-At the others it drowns the features, as we feared. Vectors that are
+At the others it drowns the features, as we feared, though here it is 11 at most.
+Vectors that are
 [learned](#LearnedPositionalEncoding), one for each position, take longer. **Rotary
 positions**, a [later scheme](#relative-schemes), tell a head only how far apart two
-tokens are. For writing backwards that is not enough.
+tokens are. That is best for what came first, and not enough for writing backwards.
 
 ![Right answers: the mean of five runs, and a dot for
 each.](figure:positional_encoding.task)
@@ -196,14 +205,16 @@ the first letter at the last, from the second at the last but one, and so on.
 ![Weights of two trained heads.](figure:positional_encoding.attended)
 
 In a [language model](autoregressive.py) you gain less. There, each token sees only
-itself and earlier tokens, and this alone tells the model [something about
-order](#relative-schemes). On Shakespeare the loss is 2.25 without positions and 2.19
+itself and earlier tokens. The first sees one, the second two, and this alone tells the
+model [something about order](#relative-schemes). On Shakespeare the loss is 2.25 without positions and 2.19
 with sinusoids. (The loss is minus the logarithm of the probability of the right
-character, in **nats**.) Rotary positions act in every layer, and reach 1.91.
+character, in **nats**.) Rotary positions act in every layer and not only below the
+first, and reach 1.91.
 
 **Gains and price.** The encoding has no parameters, costs one addition per feature, and
-you can compute it for any position. But beyond the length of training a model meets
-angles that it has never seen together, and [fails](#longer-texts).
+you can compute it for any position. But what the matrices of a model make of it was
+learned from texts of one length. Beyond it the model meets angles that it has never
+seen together, and [fails](#longer-texts).
 
 ![Left: [language models](#language-models) on text that they had not seen. Right: the
 mean of three runs; training ended at the red line.](figure:positional_encoding.losses)
@@ -217,7 +228,7 @@ off, and see its loss rise.
 
 ## The whole in code
 
-The module below gives the same numbers, up to rounding. It adds dropout, any offset,
+The module below computes the same, up to rounding. It adds dropout, any offset,
 odd widths, and positions beyond the table.
 
 ```python

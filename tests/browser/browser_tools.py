@@ -18,10 +18,11 @@ FLAGS = [
 ]
 HEIGHTS = {320: 640, 390: 844, 1024: 768, 1440: 900, 1920: 1080}
 #: Far sections are laid out a little later than those near the window: here, all of them at once.
-LAY_OUT = """() => document.querySelectorAll(".s")
-  .forEach(section => (section.style.contentVisibility = "visible"))"""
+LAY_OUT = """() => document.querySelectorAll(".s, .s > *")
+  .forEach(part => (part.style.contentVisibility = "visible"))"""
 LAID_OUT = """() => document.documentElement.dataset.js === undefined ||
-  [...document.querySelectorAll(".s")].every(section => section.style.contentVisibility)"""
+  [...document.querySelectorAll(".s, .s > *")]
+    .every(part => getComputedStyle(part).contentVisibility !== "auto")"""
 MHA = "labml_nn/transformers/mha.html"
 FEEDBACK = "labml_nn/transformers/feedback/index.html"
 #: What costs seconds on each of many pages is looked at small and dark, or large and light.

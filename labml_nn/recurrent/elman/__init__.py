@@ -83,7 +83,8 @@ Read the word with the network. Then choose another word, or turn its memory dow
 
 4. The second *l* gives the same 2. But now unit 1 gets twice 0.96, which is 1.93. (Only
    what is printed is rounded.) The state is (0.96, 0.96). Unit 1 says: "the letter
-   before this one was an *l*, too".
+   before this one was an *l*". A state need not forget so soon: what unit 1 knows could
+   be handed on to a third unit, or kept by a unit that feeds itself.
 
 ![From below: letter, state, probabilities of the next letter.](figure:elman.hello)
 
@@ -103,7 +104,8 @@ of its four losses.
 What would we lose without memory? Set $U = 0$. Both *l*s then lead to the state
 (0, 0.96), and after *hell* the network predicts another *l*. It gives the *o* a
 probability of 0.02 and pays 3.90 nats. The best that any network without memory can do
-is to give *l* and *o* one half each, and to pay $\ln 2 = 0.69$ nats twice.
+is to give *l* and *o* one half each, and to pay $\ln 2 = 0.69$ nats twice: 0.35 a
+letter, and not 0.06.
 
 ![Bars are losses.](figure:elman.losses)
 
@@ -133,15 +135,16 @@ as deep as the text is long. Its ordinary gradient is called **backpropagation t
 time**. It comes back from copy to copy, and what all copies say about a weight is added
 up.
 
-![The gradient of one loss on its way back: the thicker the line, the longer the
-gradient. The numbers are its length.](figure:elman.backward)
+![How the loss at step 7 changes with each state: the thicker the line, the longer this
+gradient. The numbers are lengths, divided by that of the last one.](figure:elman.backward)
 
 **Why does its length change?** Take one unit without inputs and without $f$:
 $h_t = u h_{t-1}$. After 50 steps $h_{50} = u^{50} h_0$, so a small change of $h_0$
 changes $h_{50}$ by $u^{50}$ times as much. For $u = 0.9$ that is 0.005. The gradient
 has **vanished**, and the network can hardly learn from what happened 50 steps ago. For
 $u = 1.1$ you get 117. The gradient **explodes**. Only $u = \pm 1$ does neither. In a
-network [$U$ and the slopes of $f$](#the-gradient) take the place of $u$.
+network each step back multiplies by $U$ and by [the slopes of $f$](#the-gradient), which
+are 1 at most. So a $U$ that is twice as large makes less than twice of it.
 
 ![A change of one unit, so many steps later.](figure:elman.powers)
 
@@ -151,8 +154,8 @@ the gradient $G$ of all weights, if it is longer than a threshold $\theta$:
 $$G \leftarrow \min\left(1, \frac{\theta}{\|G\|}\right) G$$
 
 Its direction stays the same, but no update is too large. This does not bring back what
-has vanished. Nor does it help if the gradient is infinite: then it becomes NaN, not a
-number.
+has vanished. Nor does it help if the gradient is infinite: then the factor is 0, and
+$0 \cdot \infty$ is NaN, not a number.
 
 ![Right: a unit that starts at 1 and should be 0.5 after 50 steps; one update, learning
 rate 0.01.](figure:elman.clipping)
@@ -184,7 +187,9 @@ of 16 numbers. The second sees the last four steps. The third is like the first,
 stays 0, so it can only guess. From step 5 on, so must the second: its window no longer
 reaches back to the beginning. (At steps 3 and 4 it has not learned what it could.) With
 memory, all five networks are right at step 1,000 in each of 1,000 tests. They have
-learned what to do at *one* step, and that works at any.
+learned what to do at *one* step, and that works at any. The gradient need not reach back
+1,000 steps: it decides how far a network can *learn* to look, and what is kept depends
+on what it has learned.
 
 ![Equal distances, equal factors. [How it was
 measured](#the-task-with-the-lamp).](figure:elman.lamp_by_step)
@@ -214,7 +219,7 @@ there.](figure:elman.price)
 
 ## The whole in code
 
-The recurrence is one line. The module below gives the same numbers. It adds layers,
+The recurrence is one line. The module below computes the same. It adds layers,
 padding, dropout, checks, and the shapes of all tensors.
 
 ```python
@@ -253,8 +258,8 @@ CPU core, runs in this page. It writes like this:
 Watch its hidden units while it reads, see how far back the gradient reaches, and change
 one letter to see how soon it is forgotten.
 
-![One unit is negative in names, another one positive at most
-vowels.](figure:live.units)"""
+![Above a unit that is negative in names, below one that is positive at vowels, with few
+exceptions.](figure:live.units)"""
 
 import math
 from collections.abc import Callable

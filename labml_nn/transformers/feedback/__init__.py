@@ -71,30 +71,30 @@ one.](figure:feedback.memory)
 
 **Does it work?** We trained small models on random programs of 16 lines. Numbers are
 counted modulo 6 (after 5 comes 0), and after each line a model must say what `x` and
-`y` are. After the last line, one layer with feedback is right in 100 of 100 programs.
+`y` are. At the last line, one layer with feedback is right in 100 of 100 programs.
 Without feedback, one layer is right in 5, two in 6, three in 9, four in 12. (A
 guess is right in 3. The [recipe](#the-programs) is below.)
 
 ![Five runs of each model, as dots on the left and as their mean on the right. Each
 further layer helps the Transformer for a line or two.](figure:feedback.accuracy)
 
-The dashed line marks the longest programs in training. Beyond it, feedback errs,
-too. A wrong result makes later ones wrong, so about 2 of 100 programs are lost with
-each line.
+The dashed line marks the longest programs in training. We have tested longer ones, too,
+of 32 lines. There feedback begins to err, and as one wrong result makes later ones
+wrong, its curve falls. At the end it is right in 75 of 100.
 
 ## Writing
 
-**What is written?** A mixture of what all layers have computed at this step. (Why not
-the top layer alone? Training may choose that, but it [chose
-otherwise](#layer-weights).) Let us take vectors of two features, one for `x` and one
+**What is written?** A mixture of what all layers have computed at this step. Training
+finds the mixture. It could take the top layer alone, but one trained model [took more of
+the others](#layer-weights). Let us take vectors of two features, one for `x` and one
 for `y`. Suppose that in line 2 the embedding knows only the 4 that is added, that layer
 1 has wrongly found 10, and that layer 2 has corrected it to 7.
 
 Each layer has a learned number, its **layer weight** $a_l$, and the embedding has one
 as layer 0. The *softmax* turns them into **shares**, which are positive and sum to one:
 raise $e$ to each, and divide by the sum. They are *the same at every step*. Shares
-times outputs, added up, are the **memory vector** $m$. Only this mixture has to be
-right. Here it is (7, 0), so slot 2 says that `x` is 7.
+times outputs, added up, are the **memory vector** $m$. Here we have chosen the weights so that
+it is (7, 0), and slot 2 says that `x` is 7.
 
 ![Nearly all of it comes from layer 2.](figure:feedback.mixture)
 
@@ -102,12 +102,14 @@ right. Here it is (7, 0), so slot 2 says that `x` is 7.
 
 **How is it read?** At step 3 there are three slots. As in [attention](../mha.py), a
 head of layer 1 has a query for what it is looking for. Each slot has a key for what it
-is about, and a value for what it says. We choose round numbers: (2, 0) means "about
-`x`", and (0, 2) "about `y`".
+is about, and a value for what it says. A real slot has many features, from which learned
+matrices make both. We choose round numbers for the keys: (2, 0) means "about `x`", and
+(0, 2) "about `y`". The values are the slots themselves.
 
 Our head needs `x`. Slots 0 and 2 match, because query times key is 4. But only slot 2
 is up to date! So a score has a second part, a bias $b_d$ for the **distance** $d$,
-which says how many steps ago the slot was written. Here it is −2 for each further step.
+which says how many steps ago the slot was written. Here $b_1 = 0$, $b_2 = -2$ and $b_3 =
+-4$.
 As in all attention, the sum is divided by the root of the number of features, and a
 softmax makes weights of the three scores.
 
@@ -143,7 +145,7 @@ network](../../recurrent/elman/__init__.py).
 **Can it learn over long distances?** Training needs the **gradient**: how the **loss**,
 the error, would change with each earlier number. In a recurrent network it travels back
 through every step, and fades on the way. Here it has a second way, attention, which
-leads from the last loss to the first slot in one hop.
+leads from the last loss to the first slot in one hop. (A Transformer has this way, too.)
 
 ![The gradient from a loss to an early slot.](figure:feedback.hops)
 
@@ -151,22 +153,23 @@ leads from the last loss to the first slot in one hop.
 
 The gain is depth. You pay for it with **time**: step $t$ needs the memory vector of
 step $t - 1$. A Transformer computes all tokens of a training text at once, in $L$
-sequential steps. Here there are $L \cdot T$ of them for $T$ tokens, each with little
-work.
+layers one after the other. Here $L \cdot T$ of them wait for each other, each with
+little work.
 
 ![The number in a cell says when it is computed.](figure:feedback.schedule)
 
-As the code stands below, a training step takes 6.7 times as long as that of a
-Transformer. Most of this time goes into starting many small operations. On a CPU, our
-[kernel](../../kernels/__init__.py), a program in C++ for the whole loop, makes up for
-it. (We have not measured a GPU.)
+As the code stands below, an update takes 6.7 times as long as that of a Transformer.
+Most of this time goes into starting many small operations. On a CPU, our
+[kernels](../../kernels/__init__.py), programs in C++ for such loops, make up for it. On
+a GPU, which does thousands of things at once, we expect the price to stay. (We have not
+measured one.)
 
 ![A training step with 4 layers of 128 features, 16 texts of 128 tokens, and two CPU
 threads.](figure:feedback.times)
 
 When it generates, there is nothing to wait for, because every model writes one token
-after the other. And there is less to remember. All layers share one memory, and they
-[can share](#FeedbackTransformerKV) its keys and values.
+after the other. And there can be less to remember. All layers read one memory. In a
+[variant](#FeedbackTransformerKV) they share its keys and values, too.
 
 ![What is kept for later tokens.](figure:feedback.kept)
 
@@ -192,7 +195,7 @@ Watch the memory grow, see what each head attends to, and make the memory shorte
 
 The attention of a layer is PyTorch's own. To the scores it adds a mask, here the bias
 `b` of each head and distance. (The module has one [more term](#distances), which is
-zero at first.)
+zero at first.) At step 0 the memory is empty, and attention is left out.
 
 ```python
 import torch

@@ -73,12 +73,13 @@ def test_the_sum_and_the_feed_forward_step():
     found = drawn._pass()
     after = found["after"][0]
     assert f"now it has {after[1]:.3f}:" in PAGE and drawn.X[0, 1] == -1
-    read = vector("*Who* reads")
+    read = vector("biases 0) *who* reads")
     torch.testing.assert_close(read, found["read"][0], rtol=0, atol=5e-3)
     total = read[:3].sum().item()
-    assert f"so the sum is {total:.2f}, and with the bias of -1 there remains" in PAGE
+    assert f"So the sum is {total:.2f}, and with the bias of -1 there remains" in PAGE
     assert f"there remains {found['says'][0, 0]:.2f}." in PAGE
-    assert f"*who* now has {drawn.X[0, 0]:.0f} + {found['says'][0, 0]:.2f}." in PAGE
+    result = drawn.X[0, 0] + found["says"][0, 0]
+    assert f"with a {drawn.X[0, 0]:.0f}, so now it has {result:.2f}." in PAGE
     assert found["out"][0, 0].item() == pytest.approx(drawn.X[0, 0] + found["says"][0, 0])
     assert (found["fits"][1:] <= 1e-4).all()
     assert found["out"][1:].allclose(drawn.X[1:], atol=1e-4)

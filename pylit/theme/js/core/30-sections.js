@@ -45,10 +45,10 @@ const look = () => {
 for (const sign of ["scroll", "resize"]) addEventListener(sign, look);
 requestAnimationFrame(look);
 
-// A page is shown when what is near the window is laid out. The rest follows, a section in each frame:
-// from then on heights are true, and all of it can be selected. (Of two that change in one frame, one
-// above the window could move what is in it.)
-const later = [...sections];
+// A page is shown when what is near the window is laid out. The rest follows, a section in each frame, or
+// in one column a part of a section: from then on heights are true, and all of it can be selected. (Of
+// two that change in one frame, one above the window could move what is in it.)
+const later = matchMedia("(max-width: 59.99rem)").matches ? findAll(".s > *") : [...sections];
 const layOut = () => {
   if (!later.length) return;
   later.shift().style.contentVisibility = "visible";
