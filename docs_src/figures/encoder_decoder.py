@@ -325,7 +325,7 @@ def whole():
     parts = [
         element("rect", f"l t{GREY}", x=16, y=134, width=260, height=44, rx=6),
         text(146, 160, "encoder", "middle", "large"),
-        element("rect", f"l t{GREY}", x=330, y=60, width=260, height=44, rx=6),
+        element("rect", f"l t{GREY}", x=330, y=60, width=260, height=118, rx=6),
         text(460, 86, "decoder", "middle", "large"),
         text(146, 32, "memory", "middle", f"large t{MEMORY}"),
     ]
@@ -346,7 +346,8 @@ def whole():
     share = shown(weights[followed, most], 2)
     parts.append(text((xs[most] + x) / 2, (104 + low) / 2 - 12, share, "middle", "big halo t0"))
     for t, (x, name, said) in enumerate(zip(ts, TARGET, written, strict=True)):
-        parts += [word(x, floor + 22, name, size="large"), arrow(x, floor - 6, x, 106, "l t4")]
+        parts.append(word(x, floor + 22, name, size="large"))
+        parts += [line(x, floor - 6, x, low, "l t4"), arrow(x, low, x, 98, "l t4")]
         parts.append(element("circle", f"f t{A if t == followed else GREY}", cx=x, cy=low, r=4))
         parts += [arrow(x, 58, x, 40, "l t4"), word(x, 28, said, size="large")]
     return Figure(
@@ -381,8 +382,8 @@ def masks():
     panels, w, left, top = [], 42.0, 56.0, 44.0
     for name, rows, columns, hidden in (
         ("encoder", SOURCE, SOURCE, free),
-        ("decoder", TARGET, TARGET, causal),
-        ("cross-attention", TARGET, SOURCE, free),
+        ("decoder: itself", TARGET, TARGET, causal),
+        ("decoder: memory", TARGET, SOURCE, free),
     ):
         parts = [title(name)]
         for j, column in enumerate(columns):
@@ -571,11 +572,11 @@ def bottleneck():
             first += [ribbon(x, y + 50, 262, y + 24, 0.2, A) for x in xs]
         else:
             first += [line(x, y + 50, 152, y + 64, f"l t{GREY} thin") for x in xs]
-            first += grid(143, y + 64, [[1]], tone, 18, 16, most=2.0, digits=0)
-            first.append(ribbon(162, y + 72, 262, y + 30, 0.6, A))
+            first += grid(143, y + 64, [[1], [1], [1]], tone, 18, 16, most=2.0, digits=0)
+            first.append(ribbon(162, y + 88, 262, y + 30, 0.6, A))
         first.append(text(WIDTH, y + 16, "decoder", "end"))
     plot = Plot(
-        (2, 10), (0, 1), x_label="digits", y_label="right answers", height=140, y_ticks=(0, 0.5, 1)
+        (2, 10), (0, 1), x_label="digits", y_label="share of numbers all right", height=140, y_ticks=(0, 0.5, 1)
     )
     lengths, said = list(LENGTHS), []
     for tone, (name, label) in zip((MEMORY, GREY), (("all", "all"), ("one", "mean")), strict=True):
@@ -585,7 +586,7 @@ def bottleneck():
         middle = runs.mean(0).tolist()
         said.append(f"with {label}, {middle[0]:.2f} of 2 digits and {middle[-1]:.2f} of 10")
     return Figure(
-        [Panel(WIDTH, 190, tuple(first)), plot.panel()],
+        [Panel(WIDTH, 222, tuple(first)), plot.panel()],
         "Left, a decoder that sees five source vectors, and one that sees their mean. Right, a "
         f"line for each of five seeds: right answers, on average, {'; '.join(said)}.",
     )

@@ -52,8 +52,8 @@ in which order its tokens stand. So we add a vector that says where the token st
 ([positional encoding](positional_encoding.py)). Before that, we multiply the row by
 $\sqrt C$, so that it is not too small beside this vector.
 
-![*Who* is number 3, and our words have 4
-features.](figure:encoder_decoder.lookup)
+![*Who* is number 3, and our words have 4 features. (Rows of other words are left
+out.)](figure:encoder_decoder.lookup)
 
 ## One layer, by hand
 
@@ -197,7 +197,7 @@ tokens removed this bottleneck ([@bahdanau2014neural]), and the Transformer kept
 attention and dropped the recurrence. How much does it matter? We let our model write
 numbers backwards, once with all source vectors, and once with a single one, their mean.
 
-![Right answers to numbers of 2 to 10 digits, a line for each of five
+![Numbers of 2 to 10 digits of which every digit is right, a line for each of five
 seeds.](figure:encoder_decoder.bottleneck)
 
 Numbers of two digits fit into one vector, numbers of ten do not.
