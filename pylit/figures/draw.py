@@ -513,7 +513,7 @@ class Plot:
         #: The edges of the plot in the drawing.
         self.left = max(len(_shown(tick)) for tick in y_ticks) * LETTER + 8
         self.right = WIDTH - 6
-        self.top = len(self._parts) * LINE + 6
+        self.top = len(self._parts) * LINE + (11 if self._parts else 6)
         self.bottom = self.top + self.height
         self._end = self.bottom + LINE + (LINE if self.x_label else 0) + 2
         if self.x_label:
@@ -567,15 +567,20 @@ class Plot:
 
     def panel(self) -> Panel:
         """The drawing."""
-        legend = _legend(reversed(self._labels), self.right, self.top - 9)
+        legend = _legend(reversed(self._labels), self.right, self.top - 14)
         return Panel(WIDTH, self._end, (*self._parts, *legend))
+
+
+def _width(words: str) -> float:
+    """About how wide words are: a legend shows where narrow and wide letters are counted alike."""
+    return sum(LETTER * (0.5 if c in "fijlrt.,' " else 1.5 if c in "mwMW" else 1) for c in words)
 
 
 def _legend(labels: Iterable[tuple[str, str]], right: float, y: float) -> Iterator[str]:
     """The legend, from right to left: labels, each with a line or a square of its classes."""
     for words, classes in labels:
         yield text(right, y, words, "end")
-        right -= len(words) * LETTER + 5
+        right -= _width(words) + 6
         if classes.startswith("l"):
             yield line(right - 14, y - 4, right, y - 4, classes)
         else:
