@@ -180,13 +180,10 @@ def head():
     )
 
 
-def added():
-    """What attention returns is added to the features."""
-    found = _pass()
-    before, after = X[0], found["after"][0]
-    left, top, w, h = 76.0, 20.0, 52.0, 30.0
-    parts = [*_labels(left, top, w), text(0, top + 19, "who")]
-    rows = ((before, GREY, "who"), (after - before, V, "attention"), (after, GREY, "sum"))
+def _sum(before, added, after, name, tone, top=20.0):
+    """The features of *who*, what is added to them, and the sum; and where the drawing ends."""
+    left, w, h = 76.0, 52.0, 30.0
+    rows = ((before, GREY, "who"), (added, tone, name), (after, GREY, "sum"))
     parts = _labels(left, top, w)
     for i, (row, tone, name) in enumerate(rows):
         y = top + i * (h + 4) + (4 if i == 2 else 0)
@@ -196,8 +193,16 @@ def added():
         parts += _exact(left, y, row, tone, w, h)
     y = top + 2 * (h + 4)
     parts.append(line(left, y, left + 4 * w, y, f"l t{GREY}"))
+    return parts, y + h + 6
+
+
+def added():
+    """What attention returns is added to the features."""
+    found = _pass()
+    before, after = X[0], found["after"][0]
+    parts, height = _sum(before, after - before, after, "attention", V)
     return Figure(
-        [Panel(WIDTH, y + h + 6, tuple(parts))],
+        [Panel(WIDTH, height, tuple(parts))],
         f"Who has the features {listed(before)}. Attention returns "
         f"{listed(after - before, 3)}. The sum is {listed(after, 3)}.",
     )
@@ -258,12 +263,16 @@ def feed_forward():
         plot.add(element("circle", f"f t{A}", cx=x, cy=y, r=4))
         plot.add(word(x - 12, y - 8, name))
     height = top + 3 * h + 2
+    before, added = found["after"][0].round(decimals=3), says[0]
+    after = before + added
+    parts, end = _sum(before, added, after, "W₂ says", A, 40.0)
+    last = Panel(WIDTH, end, (title("what is added to who"), *parts))
     return Figure(
-        [Panel(WIDTH, height, tuple(first)), plot.panel()],
+        [Panel(WIDTH, height, tuple(first)), plot.panel(), last],
         f"The pattern {listed(pattern[0])} meets the normalised features: "
         f"{_rows(read, SOURCE, 2)}. Their products minus 1 are {listed(fits[:, 0], 2)}; the ReLU "
         f"makes {listed(F.relu(fits[:, 0]), 2)} of them, and so who gets {listed(says[0], 2)} "
-        "added.",
+        f"added to {listed(before, 3)}, which makes {listed(after, 3)}.",
     )
 
 
@@ -576,7 +585,12 @@ def bottleneck():
             first.append(ribbon(162, y + 88, 262, y + 30, 0.6, A))
         first.append(text(WIDTH, y + 16, "decoder", "end"))
     plot = Plot(
-        (2, 10), (0, 1), x_label="digits", y_label="share of numbers all right", height=140, y_ticks=(0, 0.5, 1)
+        (2, 10),
+        (0, 1),
+        x_label="digits",
+        y_label="share of numbers all right",
+        height=140,
+        y_ticks=(0, 0.5, 1),
     )
     lengths, said = list(LENGTHS), []
     for tone, (name, label) in zip((MEMORY, GREY), (("all", "all"), ("one", "mean")), strict=True):

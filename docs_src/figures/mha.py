@@ -751,7 +751,8 @@ def joined():
         second += grid(x, top, averages[:, head], tone, wide, high, digits=2, most=10)
     y = top + 3 * high + 28
     second.append(text(left + 4 * wide + 8, top + 1.5 * high + 4, "3 × 4"))
-    second.append(letter(left + 2 * wide, y - 7, "times ", ("W", None, "O"), "  4 × 4", at="middle"))
+    parts = "times ", ("W", None, "O"), "  4 × 4"
+    second.append(letter(left + 2 * wide, y - 7, *parts, at="middle"))
     about = ("alive", "thing, adj.", "alive", "thing")
     second += [text(left - 7, y + (i + 0.7) * high, one, "end", "s") for i, one in enumerate(about)]
     second += grid(left, y, W_O, GREY, wide, high)

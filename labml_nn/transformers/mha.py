@@ -102,9 +102,9 @@ average.](figure:mha.scaling)
 Why the root? Suppose that all numbers of queries and keys are independent, with mean 0
 and variance 1. (The **variance** is the mean of the squares, if the mean is 0. Its root
 is the usual distance from 0.) Then the product of two of them has variance 1 · 1 = 1,
-too, and the variances of independent terms add up. So a dot product has variance $d_k$, and its usual
-distance from 0 is $\sqrt{d_k}$, for example 8 with 64 numbers. After the division it is
-1 again.
+too, and the variances of independent terms add up. So a dot product has variance $d_k$,
+and its usual distance from 0 is $\sqrt{d_k}$, for example 8 with 64 numbers. After the
+division it is 1 again.
 
 ![About two thirds of the sums are between the two curves.](figure:mha.spread)
 
@@ -238,9 +238,9 @@ other.](figure:mha.curves)
 ## The whole in code
 
 `split` reads the features as heads and puts the heads first, `[heads, T, d_k]`, so that
-each `@` computes a product for each head. (`nn.Linear` is a product with a matrix, plus a bias; `k.mT` is
-$K^\top$.) The module below computes the same. It adds checks, dropout, a cache, and the
-shapes of all tensors.
+each `@` computes a product for each head. (`nn.Linear` is a product with a matrix, plus
+a bias; `k.mT` is $K^\top$.) The module below computes the same. It adds checks,
+dropout, a cache, and the shapes of all tensors.
 
 ```python
 import torch

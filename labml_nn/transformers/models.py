@@ -88,12 +88,12 @@ queries and scores are 0, and so is the plain average of the values.
 
 **Normalise.** After many sums features have very different sizes. So attention, and
 whatever else is computed, reads its input through a **layer normalisation**. (For the
-attention above it would change nothing: each of our words has mean 0 and variance 1.) Do it by
-hand for (2, 0, 4, 2). The mean is 2. Subtract it. The squares of what is left have the
-mean 2, which is the variance. Divide by its root, 1.414. Now the mean is 0 and the
-variance 1. Last, each feature has a learned **gain** $g$ and a learned **bias** $b$. In
-a formula, with the mean $\mu$, the variance $\sigma^2$ and a tiny $\epsilon$ that
-avoids a division by zero:
+attention above it would change nothing: each of our words has mean 0 and variance 1.)
+Do it by hand for (2, 0, 4, 2). The mean is 2. Subtract it. The squares of what is left
+have the mean 2, which is the variance. Divide by its root, 1.414. Now the mean is 0 and
+the variance 1. Last, each feature has a learned **gain** $g$ and a learned **bias**
+$b$. In a formula, with the mean $\mu$, the variance $\sigma^2$ and a tiny $\epsilon$
+that avoids a division by zero:
 
 $$\operatorname{LN}(x) = g \odot \frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}} + b$$
 
@@ -109,11 +109,11 @@ works on each token alone. Its matrix $W_1$ compares the token with patterns. Th
 
 $$\operatorname{FFN}(x) = W_2 \max(0, W_1 x + b_1) + b_2$$
 
-Our only pattern is "it asks, it does something, it is alive". After its layer norm (with
-gains 1 and biases 0) *who* reads (0.69, 0.33, 0.69, −1.71). So the sum is 1.71, and with
-the bias of −1 there remains 0.71. For the other two words nothing remains. $W_2$ adds
-the 0.71 to *question*. What it is added to is *who* as it was before the norm, with a 1,
-so now it has 1.71. It is the one that the answer has to name.
+Our only pattern is "it asks, it does something, it is alive". After its layer norm
+(with gains 1 and biases 0) *who* reads (0.69, 0.33, 0.69, −1.71). So the sum is 1.71,
+and with the bias of −1 there remains 0.71. For the other two words nothing remains.
+$W_2$ adds the 0.71 to *question*. What it is added to is *who* as it was before the
+norm, with a 1, so now it has 1.71. It is the one that the answer has to name.
 
 ![The pattern fits *who*, and neither of the
 others.](figure:encoder_decoder.feed_forward)
@@ -185,9 +185,9 @@ three that it has never seen. Step through its answer, and choose another questi
 ![How the small model writes its answer.](figure:encoder_decoder.writing)
 
 To take the most probable token each time is called **greedy decoding**. Writing is
-sequential: the encoder runs once, and for $T$ tokens the decoder runs $T$ times. And if it writes a wrong
-token, it continues in a situation that training never showed it ([exposure
-bias](#EncoderDecoder.loss)).
+sequential: the encoder runs once, and for $T$ tokens the decoder runs $T$ times. And if
+it writes a wrong token, it continues in a situation that training never showed it
+([exposure bias](#EncoderDecoder.loss)).
 
 ## Why not a single vector?
 

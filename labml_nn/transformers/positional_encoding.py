@@ -55,8 +55,8 @@ state behind.](figure:positional_encoding.recurrent)
 
 The idea of *Attention Is All You Need*, the paper of the Transformer, is simple. For
 each **position** $p$, counted from 0, there is a vector $PE_p$, its *positional
-encoding*, with $C$ features, as many as a token has. It is added to the token that stands there
-([@vaswani2017attention, §3.5]):
+encoding*, with $C$ features, as many as a token has. It is added to the token that
+stands there ([@vaswani2017attention, §3.5]):
 
 $$y_p = x_p + PE_p$$
 
@@ -100,9 +100,9 @@ Our words have $C = 4$ features, so there are only two hands. The first one alwa
 by 1 radian per position, about a sixth of a turn. How much slower the next one is
 depends on $C$. Here it turns by 0.01. The second word of *dog bites man* has position 1
 and becomes (0, 1, 0, 0) + (0.84, 0.54, 0.01, 1.00) = (0.84, 1.54, 0.01, 1.00). Is the
-1.54 a verb or a hand? With four features the two are mixed. With hundreds there is room:
-of 512 features, a third change by less than 0.1 over the first hundred positions, and
-there a network can learn to keep the word.
+1.54 a verb or a hand? With four features the two are mixed. With hundreds there is
+room: of 512 features, a third change by less than 0.1 over the first hundred positions,
+and there a network can learn to keep the word.
 
 ![Each row is the encoding of a position. One of them is added to
 *bites*.](figure:positional_encoding.worked)
@@ -135,9 +135,9 @@ distances of tens of tokens as for distances of thousands.
 
 Why do we need so many hands? Because one alone is not precise. Between neighbours, the
 tip of the slowest hand moves by 0.0001, too little to be noticed. The tip of the
-fastest hand moves by 0.96, in a straight line, but after a while it comes back. 710 positions are almost
-exactly 113 turns. So at positions 14 and 724 you find its tip at nearly the same place,
-only 0.00006 apart. Another hand tells the two apart.
+fastest hand moves by 0.96, in a straight line, but after a while it comes back. 710
+positions are almost exactly 113 turns. So at positions 14 and 724 you find its tip at
+nearly the same place, only 0.00006 apart. Another hand tells the two apart.
 
 ![Three of 256 hands at positions 14 and 724.](figure:positional_encoding.alike)
 
@@ -145,8 +145,8 @@ only 0.00006 apart. Another hand tells the two apart.
 
 Go $k$ positions further, and every hand has turned by the angle $\omega_i k$, wherever
 it started. (Digits that jump have no such rule.) So one matrix takes every $PE_p$ to
-$PE_{p + k}$. If hand $i$ shows the sine $s$ and the cosine $c$ at position $p$, it shows
-$s' = s \cos \omega_i k + c \sin \omega_i k$ and $c' = c \cos \omega_i k - s \sin
+$PE_{p + k}$. If hand $i$ shows the sine $s$ and the cosine $c$ at position $p$, it
+shows $s' = s \cos \omega_i k + c \sin \omega_i k$ and $c' = c \cos \omega_i k - s \sin
 \omega_i k$ at $p + k$. As a product of a row and a matrix, which is a
 [rotation](#addition-theorems):
 
@@ -206,10 +206,10 @@ the first letter at the last, from the second at the last but one, and so on.
 
 In a [language model](autoregressive.py) you gain less. There, each token sees only
 itself and earlier tokens. The first sees one, the second two, and this alone tells the
-model [something about order](#relative-schemes). On Shakespeare the loss is 2.25 without positions and 2.19
-with sinusoids. (The loss is minus the logarithm of the probability of the right
-character, in **nats**.) Rotary positions act in every layer and not only below the
-first, and reach 1.91.
+model [something about order](#relative-schemes). On Shakespeare the loss is 2.25
+without positions and 2.19 with sinusoids. (The loss is minus the logarithm of the
+probability of the right character, in **nats**.) Rotary positions act in every layer
+and not only below the first, and reach 1.91.
 
 **Gains and price.** The encoding has no parameters, costs one addition per feature, and
 you can compute it for any position. But what the matrices of a model make of it was

@@ -83,8 +83,7 @@ Read the word with the network. Then choose another word, or turn its memory dow
 
 4. The second *l* gives the same 2. But now unit 1 gets twice 0.96, which is 1.93. (Only
    what is printed is rounded.) The state is (0.96, 0.96). Unit 1 says: "the letter
-   before this one was an *l*". A state need not forget so soon: what unit 1 knows could
-   be handed on to a third unit, or kept by a unit that feeds itself.
+   before this one was an *l*". (A third unit could keep this for longer.)
 
 ![From below: letter, state, probabilities of the next letter.](figure:elman.hello)
 
@@ -136,15 +135,16 @@ time**. It comes back from copy to copy, and what all copies say about a weight 
 up.
 
 ![How the loss at step 7 changes with each state: the thicker the line, the longer this
-gradient. The numbers are lengths, divided by that of the last one.](figure:elman.backward)
+gradient. The numbers are lengths, divided by that of the last
+one.](figure:elman.backward)
 
-**Why does its length change?** Take one unit without inputs and without $f$:
-$h_t = u h_{t-1}$. After 50 steps $h_{50} = u^{50} h_0$, so a small change of $h_0$
-changes $h_{50}$ by $u^{50}$ times as much. For $u = 0.9$ that is 0.005. The gradient
-has **vanished**, and the network can hardly learn from what happened 50 steps ago. For
-$u = 1.1$ you get 117. The gradient **explodes**. Only $u = \pm 1$ does neither. In a
-network each step back multiplies by $U$ and by [the slopes of $f$](#the-gradient), which
-are 1 at most. So a $U$ that is twice as large makes less than twice of it.
+**Why does its length change?** Take one unit without inputs and without $f$: $h_t = u
+h_{t-1}$. After 50 steps $h_{50} = u^{50} h_0$, so a small change of $h_0$ changes
+$h_{50}$ by $u^{50}$ times as much. For $u = 0.9$ that is 0.005. The gradient has
+**vanished**, and the network can hardly learn from what happened 50 steps ago. For $u =
+1.1$ you get 117. The gradient **explodes**. Only $u = \pm 1$ does neither. In a network
+each step back multiplies by $U$ and by [the slopes of $f$](#the-gradient), which are 1
+at most.
 
 ![A change of one unit, so many steps later.](figure:elman.powers)
 
@@ -187,9 +187,9 @@ of 16 numbers. The second sees the last four steps. The third is like the first,
 stays 0, so it can only guess. From step 5 on, so must the second: its window no longer
 reaches back to the beginning. (At steps 3 and 4 it has not learned what it could.) With
 memory, all five networks are right at step 1,000 in each of 1,000 tests. They have
-learned what to do at *one* step, and that works at any. The gradient need not reach back
-1,000 steps: it decides how far a network can *learn* to look, and what is kept depends
-on what it has learned.
+learned what to do at *one* step, and that works at any. The gradient need not reach
+back 1,000 steps: it decides how far a network can *learn* to look, and what is kept
+depends on what it has learned.
 
 ![Equal distances, equal factors. [How it was
 measured](#the-task-with-the-lamp).](figure:elman.lamp_by_step)

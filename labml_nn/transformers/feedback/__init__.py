@@ -85,16 +85,16 @@ wrong, its curve falls. At the end it is right in 75 of 100.
 ## Writing
 
 **What is written?** A mixture of what all layers have computed at this step. Training
-finds the mixture. It could take the top layer alone, but one trained model [took more of
-the others](#layer-weights). Let us take vectors of two features, one for `x` and one
+finds the mixture. It could take the top layer alone, but one trained model [took more
+of the others](#layer-weights). Let us take vectors of two features, one for `x` and one
 for `y`. Suppose that in line 2 the embedding knows only the 4 that is added, that layer
 1 has wrongly found 10, and that layer 2 has corrected it to 7.
 
 Each layer has a learned number, its **layer weight** $a_l$, and the embedding has one
 as layer 0. The *softmax* turns them into **shares**, which are positive and sum to one:
 raise $e$ to each, and divide by the sum. They are *the same at every step*. Shares
-times outputs, added up, are the **memory vector** $m$. Here we have chosen the weights so that
-it is (7, 0), and slot 2 says that `x` is 7.
+times outputs, added up, are the **memory vector** $m$. Here we have chosen the weights
+so that it is (7, 0), and slot 2 says that `x` is 7.
 
 ![Nearly all of it comes from layer 2.](figure:feedback.mixture)
 
@@ -102,16 +102,15 @@ it is (7, 0), and slot 2 says that `x` is 7.
 
 **How is it read?** At step 3 there are three slots. As in [attention](../mha.py), a
 head of layer 1 has a query for what it is looking for. Each slot has a key for what it
-is about, and a value for what it says. A real slot has many features, from which learned
-matrices make both. We choose round numbers for the keys: (2, 0) means "about `x`", and
-(0, 2) "about `y`". The values are the slots themselves.
+is about, and a value for what it says. A real slot has many features, from which
+learned matrices make both. We choose round numbers for the keys: (2, 0) means "about
+`x`", and (0, 2) "about `y`". The values are the slots themselves.
 
 Our head needs `x`. Slots 0 and 2 match, because query times key is 4. But only slot 2
 is up to date! So a score has a second part, a bias $b_d$ for the **distance** $d$,
-which says how many steps ago the slot was written. Here $b_1 = 0$, $b_2 = -2$ and $b_3 =
--4$.
-As in all attention, the sum is divided by the root of the number of features, and a
-softmax makes weights of the three scores.
+which says how many steps ago the slot was written. Here $b_1 = 0$, $b_2 = -2$ and $b_3
+= -4$. As in all attention, the sum is divided by the root of the number of features,
+and a softmax makes weights of the three scores.
 
 The average is nearly 7. Without the distance, slots 0 and 2 would count alike, and the
 head would find 4.86, which `x` never was.
@@ -145,7 +144,8 @@ network](../../recurrent/elman/__init__.py).
 **Can it learn over long distances?** Training needs the **gradient**: how the **loss**,
 the error, would change with each earlier number. In a recurrent network it travels back
 through every step, and fades on the way. Here it has a second way, attention, which
-leads from the last loss to the first slot in one hop. (A Transformer has this way, too.)
+leads from the last loss to the first slot in one hop. (A Transformer has this way,
+too.)
 
 ![The gradient from a loss to an early slot.](figure:feedback.hops)
 
