@@ -127,9 +127,6 @@ def config_of(model: FeedbackTransformerKV) -> Config | None:
     r"""
     Reads the configuration. Returns `None` for what the kernels do not support: the
     model is what its class makes of its sizes, and feed-forward networks have a ReLU.
-
-    PyTorch's generator draws the seed of the dropout masks, so that `torch.manual_seed`
-    determines them.
     """
     if not _is_as_built(model):
         return None
@@ -144,7 +141,6 @@ def config_of(model: FeedbackTransformerKV) -> Config | None:
         horizon=model.horizon,
         norm_memory=isinstance(model.norm_memory, nn.LayerNorm),
         dropout=dropout,
-        seed=int(torch.randint(2**62, ())) if any(dropout) else 0,
     )
 
 
@@ -1104,7 +1100,13 @@ def read_with(
     The tokens of each sequence are moved together. Padding then comes after them, where
     it has no influence on them, whatever the loop computes for it. The memory of a
     sequence ends with the slot of its last token.
+
+    **Dropout.** PyTorch's generator draws the seed of the masks, so that
+    `torch.manual_seed` determines them. It is drawn here, where nothing can decline any
+    more, so both kernels have the same masks, and a call takes one number.
     """
+    if any(config.dropout):
+        config = config._replace(seed=int(torch.randint(2**62, ())))
     older, order = len(memory), None
     if mask is not None:
         # Sorting by "is padding", stably, keeps the order of the tokens.

@@ -7,6 +7,7 @@ import torch
 
 from labml_nn import kernels
 from labml_nn.kernels import feedback_by_hand, feedback_cpp
+from labml_nn.kernels.build import BuildError
 from labml_nn.kernels.feedback_by_hand import Masks, draw_masks, fold_params
 from labml_nn.transformers import feedback
 
@@ -77,6 +78,23 @@ def test_gradients_with_dropout_are_those_of_the_function():
         return model.scan(x, memory)[0]
 
     assert torch.autograd.gradcheck(outputs, (x,), fast_mode=True)
+
+
+def test_a_kernel_that_does_not_run_draws_no_random_numbers(monkeypatch):
+    """The same seed gives the same outputs with a compiler and without."""
+    if feedback_cpp.KERNEL.find() is None:
+        pytest.skip("no C++ compiler")
+    model, x = build(0.3).train(), torch.randn(9, B, C)
+
+    def numbers():
+        torch.manual_seed(7)
+        return model(x), torch.rand(())
+
+    compiled = numbers()
+    with kernels.disabled(feedback_cpp):
+        torch.testing.assert_close(numbers(), compiled, rtol=1e-4, atol=1e-4)
+    monkeypatch.setattr(feedback_cpp.KERNEL, "found", BuildError("no compiler"))
+    torch.testing.assert_close(numbers(), compiled, rtol=1e-4, atol=1e-4)
 
 
 def test_masks_keep_the_mean_and_are_drawn_alike_twice():
