@@ -219,16 +219,15 @@ class LanguageModel(nn.Module, Generic[State]):
             if "bias" in own and own.get("weight", own["bias"]).dim() > 1:
                 nn.init.uniform_(own["bias"], *self.config.init_bounds)
 
-    def _apply(
-        self: Model, fn: Callable[[Tensor], Tensor], recurse: bool = True
-    ) -> Model:
+    @contextmanager
+    def _kept_whole(self) -> Iterator[None]:
         """
-        ### Tied weights
+        ### Tied weights and tables
 
-        `model.to("meta")` and `to_empty` create a parameter for each name. Here the
-        second name of a parameter is bound to the first again. And where `to_empty` has
-        given memory to a table that checkpoints do not contain, such as that of the
-        sinusoids, it is computed again.
+        `model.to("meta")`, `to_empty` and `load_state_dict(assign=True)` create a
+        parameter for each name. After the block the second name of a parameter is bound
+        to the first again. And a table that checkpoints do not contain, such as that of
+        the sinusoids, is computed again once the model has left the device `meta`.
         """
         tables: list[Any] = [
             module
@@ -238,16 +237,33 @@ class LanguageModel(nn.Module, Generic[State]):
         ]
         every = list(self.named_parameters(remove_duplicate=False))
         first = {id(parameter): name for name, parameter in reversed(every)}
-        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        yield
         for name, parameter in every:
             if (owner := first[id(parameter)]) != name:
                 parent, _, attribute = name.rpartition(".")
                 tied = self.get_parameter(owner)
                 setattr(self.get_submodule(parent), attribute, tied)
-        for module in tables:
-            if not any(buffer.is_meta for buffer in module.buffers(recurse=False)):
-                module.reset_tables()
+        device = next(self.parameters()).device
+        for module in tables if device.type != "meta" else ():
+            for name, buffer in module.named_buffers(recurse=False):
+                if buffer.is_meta:
+                    module._buffers[name] = torch.empty_like(buffer, device=device)
+            module.reset_tables()
+
+    def _apply(
+        self: Model, fn: Callable[[Tensor], Tensor], recurse: bool = True
+    ) -> Model:
+        """Moves and converts all tensors."""
+        with self._kept_whole():
+            super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return self
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> Any:
+        """Loads the tensors of a checkpoint, as `torch.nn.Module` does."""
+        with self._kept_whole():
+            return super().load_state_dict(state_dict, strict=strict, assign=assign)
 
     def forward(
         self, tokens: Int[Tensor, "T B"], state: State | None = None

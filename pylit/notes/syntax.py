@@ -43,12 +43,16 @@ _DOLLARS = re.compile(
 )
 #: Between dollars this is no formula: an amount of money and words; what separates two variables of
 #: a shell or a template, ``$prefix/$name``, before a letter; and a whole variable, before another.
-_MONEY = re.compile(r"\d[\d.,]*[kKMB]?[^\\^_={}]*?\s[a-z]{2,}\b[^\\^_={}]*\Z")
+_MONEY = re.compile(
+    r"\d[\d.,]*[kKMB]?[^\\^_={}]*?\s(?:[a-z]{2,}\b[^\\^_={}]*|(?:US|AU|CA|HK|NZ|SG))\Z"
+)
 _BETWEEN = re.compile(r".*[/.,:;'\"@=&|<>(\[-]\Z", re.DOTALL)
 _VARIABLE = re.compile(r"[A-Za-z_]\w{2,}\Z")
 _SUFFIX = re.compile(r"(?:s|th|st|nd|rd|x|[dD])\b")
-#: ``$$`` is a variable too, with words up to the next.
-_PLAIN = re.compile(r"\s*[A-Za-z]{2,}(?:[\s,.]+[A-Za-z]{2,})+\s*\Z")
+#: ``$$`` is a variable too, with words up to the next, or one that is no symbol.
+_PLAIN = re.compile(
+    r"\s*[A-Za-z]{2,}(?:[\s,.]+[A-Za-z]{2,})+\s*\Z|\s+(?:and|as|for|in|is|or|to|with)\s+\Z"
+)
 _BLANK_LINE = re.compile(r"\n[ \t]*\n")
 _ANCHOR = re.compile(r"""<a\s+(?:id|name)=(["'])([^"'\s<>]+)\1\s*>\s*</a>""")
 _PROMPT = re.compile(r">>>(?:\s|$)")

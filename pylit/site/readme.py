@@ -75,9 +75,9 @@ def for_pages(text: str, tree: str) -> str:
         part = _CODE.sub(code, part)
         # What is indented inside of a tag would be code without it.
         part = _COMMENT.sub(_lines, re.sub(r"^[ \t]+(?=<[a-zA-Z/])", "", part, flags=re.MULTILINE))
-        part = _ANCHOR.sub(lambda a: f"[{a[2].strip()}]({a[1]})" if a[2].strip() else "", part)
-        part = _HEADING.sub(lambda h: f"{'#' * int(h[1])} {' '.join(h[2].split())}", part)
-        part = _PICTURES.sub("", _TAG.sub(tag, part))
+        part = _ANCHOR.sub(anchor, part)
+        part = _HEADING.sub(heading, part)
+        part = _PICTURES.sub("", _TAG.sub(place, part))
         part = _DEFINED.sub(lambda d: d[1] + (target(d[2]) or "#"), _LINK.sub(link, part))
         return re.sub("\ue000(\\d+)\ue001", lambda place: codes[int(place[1])], part)
 
@@ -85,9 +85,17 @@ def for_pages(text: str, tree: str) -> str:
         codes.append(found[0])
         return f"\ue000{len(codes) - 1}\ue001"
 
-    def tag(found: re.Match[str]) -> str:
-        named = _NAMED.search(found[0])
+    def place(found: re.Match[str]) -> str:
+        """What links to a tag lead to."""
+        named = _NAMED.search(found[0].partition(">")[0])
         return f'<a name="{named[1]}"></a>' if named else ""
+
+    def anchor(found: re.Match[str]) -> str:
+        words = found[2].strip()
+        return f"{place(found)}[{words}]({found[1]})" if words else place(found)
+
+    def heading(found: re.Match[str]) -> str:
+        return f"{'#' * int(found[1])} {place(found)}{' '.join(found[2].split())}"
 
     if len(text) * text.count("<") > MOST:
         return text

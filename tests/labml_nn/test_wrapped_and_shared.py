@@ -1,5 +1,6 @@
 """Models that are wrapped, exported, moved over the meta device, or shared by threads."""
 
+import copy
 import os
 import subprocess
 import sys
@@ -38,6 +39,17 @@ def test_after_the_meta_device_a_model_is_the_same(model, tokens):
     expected = generate(model, tokens, 3)
     assert torch.equal(generate(other.eval(), tokens, 3), expected)
     assert torch.equal(model.predict(tokens), other.predict(tokens))
+
+
+def test_tensors_of_a_checkpoint_may_take_the_place_of_parameters(model, tokens):
+    """Also on the meta device, where nothing else has memory; and what is tied stays tied."""
+    with torch.device("meta"):
+        empty = type(model)(model.config)
+    for other in (copy.deepcopy(model), empty):
+        other.load_state_dict(copy.deepcopy(model.state_dict()), assign=True)
+        names, others = ({name for name, _ in m.named_parameters()} for m in (model, other))
+        assert others == names
+        assert torch.equal(generate(other.eval(), tokens, 3), generate(model, tokens, 3))
 
 
 class Wrapped(nn.Module):

@@ -343,7 +343,11 @@ GITHUB = """\
 <a name="top"></a>
 
 [a](#-install) [b](#load--save) [c](#my_name) [d](#usage-1) [e](#top) [f](#great) [g](#results)
-[h](#put) [`code`](pkg/one.py)
+[h](#put) [`code`](pkg/one.py) [i](#by-hand) [j](#back)
+
+<h3 id="by-hand">By <em>hand</em></h3>
+
+See <a id="back" href="#put">above</a>.
 
 ## 🚀 Install
 
@@ -380,8 +384,8 @@ def test_a_readme_is_the_markdown_of_github(tmp_path: Path) -> None:
     make_site(tmp_path, NO_SETTINGS | settings | {"README.md": GITHUB})
     succeed(tmp_path)
     page = (tmp_path / "site/index.html").read_text()
-    links = dict(re.findall(r'<a href="#([^"]*)">([a-h])</a>', page))
-    assert sorted(links.values()) == list("abcdefgh")
+    links = dict(re.findall(r'<a href="#([^"]*)">([a-j])</a>', page))
+    assert sorted(links.values()) == list("abcdefghij")
     assert not [anchor for anchor in links if page.count(f'id="{anchor}"') != 1]
     assert page.count('id="usage"') == page.count('id="usage-1"') == 1
     text = html.unescape(re.sub("<[^>]+>", "", page))
