@@ -96,7 +96,8 @@ class LanguageModelConfig:
 
     * `n_vocab` is the number of tokens, $V$
     * `padding_token` fills up short sequences. It is masked in attention and left out
-      of the loss. `None`: no token is padding
+      of the loss, so its embedding has no influence on other tokens, and `padding_idx`
+      of `nn.Embedding` would change nothing there. `None`: no token is padding
     * `label_smoothing` is the probability, from 0 to 1, that the target distribution
       takes from the right token in training and spreads evenly over all tokens
       ([@szegedy2015rethinking, §7]): $1 - \varepsilon$ on the right token plus

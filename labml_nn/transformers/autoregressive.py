@@ -534,10 +534,11 @@ class AutoregressiveTransformer(LanguageModel[SlidingWindow]):
 # [code](https://github.com/openai/gpt-2):
 #
 # * **Scaled embeddings.** The factor $\sqrt{C}$ is the Transformer's; GPT-2 adds tokens
-#   and positions as they are.
+#   and positions as they are. For that, set `model.embedding.scale = 1.0`.
 # * **Sinusoidal positions** by default. GPT-2 learns them, from an initial standard
 #   deviation of 0.01, not 0.02.
-# * **ReLU** by default, where GPT-2 has GELU, and a **bias** in the output layer.
+# * **ReLU** by default, where GPT-2 has GELU, and a **bias** in the output layer. It is
+#   gone with `model.generator.projection.bias = None`.
 # * **Longer sequences** use a sliding window. GPT-2 ends at 1,024 tokens.
 # * **[Later models](modern.py)** have rotary positions, RMSNorm, QK-norm, SiLU or
 #   squared ReLU, and no biases. Each can be selected independently.

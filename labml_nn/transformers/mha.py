@@ -813,6 +813,16 @@ class KVCache:
 #   of $W^O$. No gradient flows through their weights. The formula of the paper is
 #   undefined there (0/0).
 #
+# Compared with other programs:
+#
+# * **No scaling**, elsewhere `scale=False`: set `attention.scale = 1.0`.
+# * **Weights beside the result.** Some functions return both. Here `attention.attn` has
+#   the weights of the last call, and the function is [step
+#   4](../../docs_src/pages/build_a_transformer.md) of the course.
+# * **A head is no group of a convolution.** `nn.Conv1d(C, C, 1, groups=H)` has $C^2 / H$
+#   weights, because each group sees only its own $C / H$ features. A head is made of all
+#   $C$ features.
+#
 # ## Exercises
 #
 # **1.** Shuffle the tokens of a sequence, in self-attention without a mask. What

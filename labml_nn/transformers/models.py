@@ -103,8 +103,9 @@ $$\operatorname{LN}(x) = g \odot \frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}} + b$
 So the order is layer norm, attention, sum: $x + f(\operatorname{LN}(x))$. It is the
 same for what comes next.
 
-**Feed-forward.** Attention moves information between tokens. Then a small network
-works on each token alone. Its matrix $W_1$ compares the token with patterns. The
+**Feed-forward.** Attention moves information between tokens. But it only averages: with
+the same weights, twice the values give twice the result. Then a small network works on
+each token alone. Its matrix $W_1$ compares the token with patterns. The
 **ReLU**, $\max(0, z)$, keeps only those that fit. And $W_2$ adds what they say:
 
 $$\operatorname{FFN}(x) = W_2 \max(0, W_1 x + b_1) + b_2$$

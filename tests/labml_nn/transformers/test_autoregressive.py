@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 import labml_nn
+from labml_nn.sampling import generate
 from labml_nn.transformers.autoregressive import (
     AutoregressiveConfig,
     AutoregressiveTransformer,
@@ -260,6 +261,24 @@ def test_precisions(changes):
     logits, state = made.double()(tokens.int())
     close(logits, expected.double(), 1e-4)
     assert made(text(1), state)[0].dtype == torch.float64
+
+
+@torch.no_grad()
+def test_unscaled_embeddings_and_an_output_without_bias():
+    """The two options of other programs are two lines, and kernels notice them."""
+    made, tokens = model(positions="none"), text()
+    made.generator.projection.bias.fill_(0.5)
+    before, _ = made(tokens)
+    made.embedding.scale = 1.0
+    made.embedding.tokens.weight.mul_(C**0.5)
+    made.generator.projection.weight = nn.Parameter(made.embedding.tokens.weight / C**0.5)
+    made.generator.projection.bias = None
+    close(made(tokens)[0], before - 0.5)
+    prompt, n = tokens[:3], 3
+    written = generate(made.eval(), prompt, n)
+    for step in range(n):
+        logits, _ = made(torch.cat([prompt, written[:step]]))
+        assert torch.equal(logits[-1].argmax(-1), written[step])
 
 
 @torch.no_grad()

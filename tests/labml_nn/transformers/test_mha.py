@@ -377,6 +377,16 @@ def test_a_subclass_may_set_the_weights_or_give_the_name_to_a_module(vectors):
     assert not hasattr(attention, "attn")
 
 
+def test_attention_without_scaling(vectors):
+    attention = MultiHeadAttention(H, C).eval()
+    attention.scale = 1.0
+    query, key = (getattr(attention, name)(vectors[name]) for name in ("query", "key"))
+    weights = torch.einsum("tbhd,sbhd->tsbh", query, key).softmax(1)
+    torch.testing.assert_close(recorded(attention, **vectors), weights.detach())
+    heads = torch.einsum("tsbh,sbhd->tbhd", weights, attention.value(vectors["value"]))
+    torch.testing.assert_close(attention(**vectors), attention.output(heads.flatten(-2)))
+
+
 # The KV cache.
 def test_generation_with_a_cache():
     attention, cache = MultiHeadAttention(H, C).eval(), KVCache()
