@@ -433,6 +433,8 @@ def check_state(state: Any, kind: type, tokens: Tensor) -> None:
             f"`state` is a {type(state).__name__}; expected what the model returned "
             f"for the tokens before, a {kind.__name__}, or None at the beginning"
         )
+    if torch.compiler.is_compiling():  # PyTorch 2.8 traces no property of a tuple
+        return
     batch = getattr(state, "batch_size", None)
     if batch is not None and batch != tokens.shape[1]:
         raise ValueError(

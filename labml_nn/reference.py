@@ -16,6 +16,7 @@ whether [something was changed](#objection), which takes about 10 microseconds f
 
 import copy
 import functools
+import operator
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -59,6 +60,8 @@ class Kernel:
     * `children` are the names of the direct submodules to examine; `None` is all
     * `definition` are the classes of the owner and of the submodules that the kernel
       computes itself, each with its methods as they were at registration
+    * `readers` read all methods of such a class in one call, and have what they then
+      returned, because every call of a module asks this
     """
 
     method: Callable[..., Any]
@@ -66,6 +69,7 @@ class Kernel:
     function: Callable[..., Any]
     children: tuple[str, ...] | None
     definition: dict[type[nn.Module], dict[str, Any]]
+    readers: tuple[tuple[type[nn.Module], Callable[[Any], Any], tuple[Any, ...]], ...]
 
 
 class Declined(str):
@@ -185,10 +189,15 @@ def kernel_for(
             "with `labml_nn.kernels.reference` first"
         )
     definition = {cls: _methods(cls) for cls in {owner, *(submodules or ())}}
+    readers = tuple(
+        (cls, operator.attrgetter(*methods), tuple(methods.values()))
+        for cls, methods in definition.items()
+    )
     children = () if submodules is None else only
 
     def register(function: Function) -> Function:
-        _KERNELS[found].insert(0, Kernel(found, owner, function, children, definition))
+        kernel = Kernel(found, owner, function, children, definition, readers)
+        _KERNELS[found].insert(0, kernel)
         return function
 
     return register
@@ -272,10 +281,11 @@ def objection(module: Any, kernel: Kernel) -> str | None:
         return "`torch.nn.Module.__call__` was replaced"
 
     # A method may have been replaced on the class: `MultiHeadAttention.attend = mine`.
-    for cls, methods in kernel.definition.items():
-        for name, method in methods.items():
-            if getattr(cls, name) is not method:
-                return f"`{cls.__name__}.{name}` was replaced"
+    for cls, read, methods in kernel.readers:
+        if read(cls) != methods:
+            for name, method in kernel.definition[cls].items():
+                if getattr(cls, name) is not method:
+                    return f"`{cls.__name__}.{name}` was replaced"
 
     # Hooks on the module itself run around its `forward`, whatever computes that.
     own = module.__dict__
@@ -304,7 +314,14 @@ def _change(module: nn.Module, definition: dict[type[nn.Module], Any]) -> str | 
     methods = definition.get(type(module))
     if methods is None:
         return f"` is a `{type(module).__name__}`, which the kernel does not know"
-    if change := _hook(own) or _replaced(own, methods):
+    if (
+        own["_forward_hooks"]
+        or own["_forward_pre_hooks"]
+        or own["_backward_hooks"]
+        or own["_backward_pre_hooks"]
+    ):
+        return f"` {_hook(own)}"
+    if change := _replaced(own, methods):
         return f"` {change}"
     for name, child in own["_modules"].items():
         if child is not None and (change := _change(child, definition)):
@@ -313,15 +330,9 @@ def _change(module: nn.Module, definition: dict[type[nn.Module], Any]) -> str | 
 
 
 def _hook(own: dict[str, Any]) -> str | None:
-    if (
-        own["_forward_hooks"]
-        or own["_forward_pre_hooks"]
-        or own["_backward_hooks"]
-        or own["_backward_pre_hooks"]
-    ):
-        kinds = ("forward", "forward_pre", "backward", "backward_pre")
-        found = next(kind for kind in kinds if own[f"_{kind}_hooks"])
-        return f"has a {found.replace('_', ' ')} hook"
+    for kind in ("forward", "forward_pre", "backward", "backward_pre"):
+        if own[f"_{kind}_hooks"]:
+            return f"has a {kind.replace('_', ' ')} hook"
     return None
 
 
@@ -331,12 +342,12 @@ def _replaced(own: dict[str, Any], methods: dict[str, Any]) -> str | None:
         if name in own:
             return f"has its own `{name}` in place of the class's"
     for name, tensor in own["_parameters"].items():
-        if type(tensor) is not nn.Parameter and type(tensor) not in _TENSORS:
+        if type(tensor) not in _TENSORS:
             return f"has a `{name}` that is a `{type(tensor).__name__}`"
     return None
 
 
-_TENSORS = (Tensor, type(None))
+_TENSORS = (nn.Parameter, Tensor, type(None))
 
 
 def explain(method: Callable[..., Any], *args: Any, **kwargs: Any) -> str:

@@ -75,14 +75,20 @@ RUNS = {
         )
         for change in (slow_forgetting, no_output_gate, neither)
     },
-    "feedback, rate 0.003": Changed("overwrite", "feedback", {"learning_rate": 3e-3}),
-    "transformer, rate 0.01": Changed("overwrite", "autoregressive", {"learning_rate": 1e-2}),
+    "feedback, rate 0.003": Changed("overwrite", "feedback", {"learning_rate": 3e-3}, seeds=(1,)),
+    "transformer, rate 0.01": Changed(
+        "overwrite", "autoregressive", {"learning_rate": 1e-2}, seeds=(1,)
+    ),
     "transformer, four times the updates": Changed(
-        "overwrite", "autoregressive", {"learning_rate": 3e-3, **LONG}
+        "overwrite", "autoregressive", {"learning_rate": 3e-3, **LONG}, seeds=(1,)
     ),
-    "feedback, four times the updates": Changed(
-        "overwrite", "feedback", {"learning_rate": 3e-3, **LONG}
-    ),
+    **{
+        f"{name}, {keys} keys": Changed(
+            "overwrite", model, {"learning_rate": 3e-3, "seq_len": 5 * keys}, seeds=(1,)
+        )
+        for name, model in (("transformer", "autoregressive"), ("feedback", "feedback"))
+        for keys in (4, 8)
+    },
 }
 
 

@@ -345,7 +345,7 @@ class EncoderDecoderState(NamedTuple):
         memory = self.memory.detach()
         sources = tuple((k.detach(), v.detach()) for k, v in self.sources)
         target = None if self.target is None else self.target.detach()
-        return self._replace(memory=memory, sources=sources, target=target)
+        return EncoderDecoderState(memory, self.source_mask, sources, target)
 
 
 class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
@@ -492,13 +492,12 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
         def run(
             tokens: Tensor,
             positions: Tensor,
-            real: Tensor | None,
+            real: Any,  # a tensor: there always is a padding token
             caches: list[KVCache],
         ) -> Tensor:
             # The new tokens are the last rows of the causal mask of the whole context.
             # `& real` also hides padding.
             nonlocal memory
-            assert real is not None
             mask = subsequent_mask(len(real), device=real.device)[-len(tokens) :] & real
             x: Tensor = self.transformer.tgt_embed(tokens, positions)
             x = decoder(
@@ -520,7 +519,7 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
         )
         logits: Tensor = self.transformer.generator(x)
         sources: Any = tuple((cache.keys, cache.values) for cache in src_caches)
-        state = state._replace(memory=memory, sources=sources, target=target)
+        state = EncoderDecoderState(memory, state.source_mask, sources, target)
         return logits, state.detach()
 
     def loss(

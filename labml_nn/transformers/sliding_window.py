@@ -170,5 +170,5 @@ def run_in_window(
         )
         outputs.append(x[-room:])
         layers: Any = tuple((cache.keys, cache.values) for cache in caches)
-        window = window._replace(layers=layers)
+        window = SlidingWindow(window.tokens, window.real, layers)
     return torch.cat(outputs), window.detach()
