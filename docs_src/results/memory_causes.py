@@ -1,4 +1,4 @@
-"""Why do three models not answer everything? The runs of the page about memory, with one thing changed.
+"""Why do three models not answer everything? Runs of the page about memory, with one thing changed.
 
 ``python -m docs_src.results.memory_causes`` makes the runs that are missing and writes
 ``memory_causes.jsonl`` beside it, a line each, in about forty minutes of one CPU thread. The runs
@@ -29,10 +29,12 @@ class Open(nn.Module):
     """An output gate that lets everything through: SiLU(1.278…) = 1."""
 
     def __init__(self, features: int) -> None:
+        """For so many `features`."""
         super().__init__()
         self.features = features
 
     def forward(self, x: Tensor) -> Tensor:
+        """The same for each token."""
         return x.new_full((*x.shape[:-1], self.features), 1.2784645)
 
 

@@ -819,9 +819,9 @@ class KVCache:
 # * **Weights beside the result.** Some functions return both. Here `attention.attn` has
 #   the weights of the last call, and the function is [step
 #   4](../../docs_src/pages/build_a_transformer.md) of the course.
-# * **A head is no group of a convolution.** `nn.Conv1d(C, C, 1, groups=H)` has $C^2 / H$
-#   weights, because each group sees only its own $C / H$ features. A head is made of all
-#   $C$ features.
+# * **A head is no group of a convolution.** `nn.Conv1d(C, C, 1, groups=H)` has
+#   $C^2 / H$ weights, because each group sees only its own $C / H$ features. A head is
+#   made of all $C$ features.
 #
 # ## Exercises
 #
