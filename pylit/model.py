@@ -292,6 +292,8 @@ class PageGroup:
     #: What one should know before, and whether the home page shows its title alone.
     needs: str = ""
     brief: bool = False
+    #: Where it is listed: the same anchor in all languages.
+    anchor: str = ""
 
     @property
     def count(self) -> int:

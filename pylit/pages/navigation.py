@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
-from pylit.addresses import HOME, MISSING, paper_url, slugify
+from pylit.addresses import HOME, MISSING, paper_url
 from pylit.config import SiteConfig
 from pylit.model import Draft, Neighbours, PageGroup, PageLink
 from pylit.pages.relations import Related
@@ -67,11 +67,6 @@ def neighbours(
                 beside = Neighbours(around[at], around[at + 2], group.title, *place)
                 found.setdefault(page.url, beside)
     return found
-
-
-def listed_at(title: str, page: str) -> str:
-    """Where a page lists a reading path or another group of pages, by its title."""
-    return f"{page}#list-{slugify(title)}"
 
 
 def in_words(

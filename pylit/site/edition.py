@@ -7,7 +7,7 @@ from itertools import accumulate
 from pathlib import PurePath
 from urllib.parse import urljoin
 
-from pylit.addresses import ALL, HOME, HOOD, relative
+from pylit.addresses import ALL, HOME, HOOD, relative, slugify
 from pylit.config import Group, SiteConfig
 from pylit.diagnostics import Diagnostic, nearest
 from pylit.languages.language import Language
@@ -28,7 +28,6 @@ from pylit.pages.exercises import exercises_page
 from pylit.pages.navigation import (
     Place,
     in_words,
-    listed_at,
     neighbours,
     other_groups,
     package_menu,
@@ -144,7 +143,7 @@ def _arranged(
     others = () if own else other_groups((*paths, *groups), drafts)
     around = neighbours(paths, (*groups, *others))
     at = {
-        page.url: (group.title, language.prefix + listed_at(group.title, where))
+        page.url: (group.title, f"{language.prefix}{where}#{group.anchor}")
         for lists, where in ((groups, ALL if paths else HOME), (paths, HOME))
         for group in lists
         for page in group.pages
@@ -234,7 +233,8 @@ def _listed(
                 where = site.config.display, line, 0, "navigation"
                 site.report.add(Diagnostic(*where, f"there is no page `{name}`", hint))
         title, summary, needs = map(language.words, (group.title, group.summary, group.needs))
-        made = PageGroup(title, summary, tuple(links), needs, group.home == "title")
+        anchor = f"list-{slugify(group.title)}"
+        made = PageGroup(title, summary, tuple(links), needs, group.home == "title", anchor)
         found += [made] if links else []
     return tuple(found)
 

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from browser_tools import MHA, Visit, pages
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 pytestmark = pytest.mark.browser
 
@@ -164,7 +165,8 @@ def test_the_home_page_is_an_excerpt_and_not_a_list(site: Path, visit: Callable[
     cards = [box for card in page.locator(".cards li").all() if (box := card.bounding_box())]
     assert len(cards) == 13 and len({box["x"] for box in cards}) == 1
     page.get_by_role("link", name="Step through this run").click()
-    expect(page.locator("#replay")).to_be_visible()
+    # The panel is a script, which a busy machine loads late.
+    expect(page.locator("#replay")).to_be_visible(timeout=30_000)
     now = page.locator(".n.now").evaluate_all("all => all.map(number => +number.id.slice(1))")
     number = next(n for n, text in enumerate(source, 1) if "attn = self.softmax(scores)" in text)
     assert number in now
@@ -192,6 +194,25 @@ def test_paper_has_no_buttons_and_only_addresses_that_mean_something(
         # Which page it is, and of which day.
         expect(page.locator(".paper")).to_be_visible()
         expect(page.locator(".paper")).to_have_text(url)
+
+
+def test_where_the_repository_is_known_an_error_is_reported_in_its_very_section(
+    visit: Callable[..., Visit],
+):
+    """This checkout has no address, so the link of the footer is put in on the way."""
+    window = visit("404.html")
+    link = '<a id="report" href="https://example.org/issues/new?title=x">Report</a>'
+
+    def known(route: Route) -> None:
+        html = route.fetch().text().replace("<footer", f"{link}<footer", 1)
+        route.fulfill(body=html, content_type="text/html; charset=utf-8")
+
+    window.page.route(f"**/{MHA}", known)
+    window.open(MHA)
+    heading = window.page.locator("#cost")
+    report = heading.get_by_role("link", name="Report a mistake")
+    address = parse_qs(urlsplit(str(report.get_attribute("href"))).query)
+    assert address == {"title": ["x"], "body": [f"{window.server}{MHA}#cost"]}
 
 
 def test_each_page_says_who_wrote_it_and_what_it_is(site: Path):

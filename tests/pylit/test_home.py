@@ -101,6 +101,26 @@ def test_what_needs_the_address_of_the_repository_is_there_with_it_and_not_befor
         assert ('id="report"' in foot, "CHANGELOG" in foot, "github" in foot) == (there,) * 3
 
 
+def test_the_line_that_installs_stands_above_the_one_that_imports() -> None:
+    site = replace(SITE, install="pip install git+https://github.com/a/b")
+    page = Renderer((THEME,), site).page(view(import_line="from a import b"))
+    box = page.partition('<div class="import">')[2].partition("</div>")[0]
+    lines = html5lib.parse(box, namespaceHTMLElements=False).itertext()
+    assert "".join(lines).split("\n") == [site.install, "from a import b"]
+
+
+def test_an_install_line_with_an_unknown_repository_is_left_out(tmp_path: Path) -> None:
+    root = make_site(tmp_path)
+    line = 'install = "pip install git+{repository}"\n'
+    for repository, shown in ((True, True), (False, False)):
+        text = SETTINGS if repository else SETTINGS.replace('repository = "someone/small"\n', "")
+        (root / "docs_src/site.toml").write_text(line + text, encoding="utf-8")
+        succeed(root)
+        page = (root / "site/pkg/one.html").read_text(encoding="utf-8")
+        assert ("pip install git+https://github.com/someone/small" in page) == shown
+        assert ("{repository}" in page, "pip install" in page) == (False, shown)
+
+
 def test_a_project_signs_its_pages_without_a_setting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

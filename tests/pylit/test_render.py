@@ -99,19 +99,22 @@ def test_what_a_page_tells_programs_is_absolute_and_short():
 def test_the_home_page_shows_each_path_below_its_title():
     lesson = PageLink("a.html", "A (b)", demo="try-it", minutes=7)
     needs = "You need sums."
-    paths = (PageGroup("Path", "In order.", (lesson,), needs), PageGroup("", "", (lesson,) * 2))
-    brief = PageGroup("Others", "Many.", (PageLink("b.html", "B"),), brief=True)
+    paths = (
+        PageGroup("Path", "In order.", (lesson,), needs, anchor="first"),
+        PageGroup("", "", (lesson,) * 2),
+    )
+    brief = PageGroup("Others", "Many.", (PageLink("b.html", "B"),), brief=True, anchor="many")
     site = replace(SITE, paths=paths, catalogue=(brief,), index="all.html")
     page = Renderer((THEME,), site).page(view("index.html", kind="home"))
     root = html5lib.parse(page, namespaceHTMLElements=False)
     # One way to begin, with its minutes, and what one must know.
     hero = next(h for h in root.iter("header") if "hero" in h.get("class"))
     ways = [(a.text, a.get("href")) for a in hero.iter("a")]
-    assert ways == [("Start: A, 7 min", "a.html"), ("All 3 lessons", "#list-path")]
+    assert ways == [("Start: A, 7 min", "a.html"), ("All 3 lessons", "#first")]
     assert needs in [p.text for p in hero.iter("p")]
     # A group may be no more than its title, and leads to its list.
     more = next(d for d in root.iter("div") if d.get("class") == "more")
-    assert [(a.text, a.get("href")) for a in more.iter("a")] == [("Others", "all.html#list-others")]
+    assert [(a.text, a.get("href")) for a in more.iter("a")] == [("Others", "all.html#many")]
     shelves = [s for s in root.iter("section") if s.find("ol") is not None]
     assert [(s.find("h2").text, len(s.findall("ol/li"))) for s in shelves] == [
         ("Path", 1),
