@@ -817,8 +817,9 @@ class KVCache:
 #
 # * **No scaling**, elsewhere `scale=False`: set `attention.scale = 1.0`.
 # * **Weights beside the result.** Some functions return both. Here `attention.attn` has
-#   the weights of the last call, and the function is [step
-#   4](../../docs_src/pages/build_a_transformer.md) of the course.
+#   the weights of the last call, and the
+#   [course](../../build_a_transformer.md#4-scaled-dot-product-attention) writes the
+#   function.
 # * **A head is no group of a convolution.** `nn.Conv1d(C, C, 1, groups=H)` has
 #   $C^2 / H$ weights, because each group sees only its own $C / H$ features. A head is
 #   made of all $C$ features.
