@@ -3,7 +3,7 @@
 "use strict";
 live.panel = { title: _("A transformer with 12 heads"), needs: ["autoregressive", "weights/autoregressive"] };
 live.panel.fill = (panel) => {
-  const { el, slices, visible, percent, joined, quoted, slider, button, group } = live;
+  const { el, slices, visible, percent, joined, quoted, slider, button, group, pair } = live;
   const model = live.models.autoregressive, { step } = live.autoregressive;
   const { n_layers, heads, max_len } = model.config;
   const off = new Set();
@@ -27,8 +27,7 @@ live.panel.fill = (panel) => {
   const weights = (t, [layer, head] = chosen) => read[t].attention[layer][head];
   const map = live.heat_map(_("Attention weights: a row for each query, a column for each key"), (row) => ask(row));
   map.className = "square";
-  const strip = live.letters(_("The text, shaded by the attention of the query"), model, (i) => ask(i));
-  const lines = live.arcs();
+  const lines = live.arcs((i) => ask(i));
   const sentence = el("output", {});
   const next = live.likeliest(model);
   const after = el("p", {});
@@ -44,7 +43,8 @@ live.panel.fill = (panel) => {
   for (let l = 0; l < n_layers; l++)
     for (let h = 0; h < heads; h++) {
       const small = live.heat_map(_("Map of head"));
-      const pick = el("button", { type: "button", onclick: () => { chosen = [l, h]; show() } }, small, `${l + 1}.${h + 1}`);
+      const name = el("span", {}, `${l + 1}.${h + 1}`);
+      const pick = el("button", { type: "button", onclick: () => { chosen = [l, h]; show() } }, small, name);
       const on = el("input", { type: "checkbox", checked: true, onchange: () => {
         off[on.checked ? "delete" : "add"](`${l}.${h}`);
         compute();
@@ -61,11 +61,11 @@ live.panel.fill = (panel) => {
     const at = (head) => (i, j) => (j <= i ? Math.sqrt(weights(i, head)[j]) : 0);
     for (const { l, h, small, pick } of cells) {
       pick.setAttribute("aria-pressed", String(l === chosen[0] && h === chosen[1]));
+      pick.classList.toggle("off", off.has(`${l}.${h}`));
       small.set(n, n, at([l, h]));
     }
     map.set(n, n, at(chosen), query);
     const row = weights(query);
-    strip.set(tokens.slice(0, n), row, query);
     lines.set(labels, row, query);
     const top = [...row.keys()].sort((a, b) => row[b] - row[a]).slice(0, 3);
     sentence.value = _("Layer {0}, head {1}: query {2}, {3}, attends to {4}.", chosen[0] + 1, chosen[1] + 1, query + 1, quoted(tokens[query], model),
@@ -95,21 +95,20 @@ live.panel.fill = (panel) => {
     field.set(text);
   };
   const [king, juliet, name] = ["KING RICHARD II:\nWhat must the king do now?", "JULIET:\nO Romeo, Romeo! wherefore art thou Romeo?", "ROMEO:\nWhat is thy na"];
-  panel.append(
-    live.about(model),
-    field,
-    live.pair(
-      group(_("Heads"), el("p", {}, _("Choose a head to see its map. Switch a head off, and its average becomes zero: the model goes on without it.")), grid,
-        button(_("All heads on"), () => { all_on(); compute() })),
-      group(_("Three observations"), live.observations([
-        [_("Layer 2, head 1 looks for the line break after the speaker's name: it keeps 47 % of its weight there, on average, while every other head gives it 6 % or less."), demonstrate(king, [1, 0])],
-        [_("Layer 3, head 1 attends to the character before: 65 % of its weight, on average."), demonstrate(juliet, [2, 0])],
-        [_("After “What is thy na” the model expects “m” with 58 %. Without layer 2, head 3 it is 15 %, and “t” is likelier."), demonstrate(name, [1, 2], true)],
-      ])),
-    ),
-    group(_("What the query attends to"), el("p", {}, _("Each row is a query, each column a key; a stronger colour is a larger weight (drawn as its square root). Point at a row or a character, or move the slider.")),
-      slide, live.pair(map, el("div", {}, strip, lines, sentence))),
-    live.pair(group(_("Next character"), after, next), group(_("Write on"), writer)),
-  );
-  field.read();
+  live.lay_out(panel, {
+    input: field,
+    first: 2,
+    seen: live.observations([
+      [_("Layer 2, head 1 looks for the line break after the speaker's name: it keeps 47 % of its weight there, on average, while every other head gives it 6 % or less."), demonstrate(king, [1, 0])],
+      [_("Layer 3, head 1 attends to the character before: 65 % of its weight, on average."), demonstrate(juliet, [2, 0])],
+      [_("After “What is thy na” the model expects “m” with 58 %. Without layer 2, head 3 it is 15 %, and “t” is likelier."), demonstrate(name, [1, 2], true)],
+    ]),
+    controls: group(_("Heads"), el("p", {}, _("Choose a head to see its map. Switch a head off, and its average becomes zero: the model goes on without it.")), grid,
+      button(_("All heads on"), () => { all_on(); compute() })),
+    view: group(_("What the query attends to"), slide,
+      pair(map, el("div", {}, sentence, el("p", { className: "small" }, _("Each row is a query, each column a key; a stronger colour is a larger weight (drawn as its square root). Point at a row or a character, or move the slider.")))), lines),
+    outcome: group(_("Next character"), after, next),
+    after: group(_("Write on"), writer),
+    foot: live.about(model),
+  });
 };

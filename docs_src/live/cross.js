@@ -5,7 +5,7 @@ live.panel = {
   needs: ["autoregressive", "encoder_decoder", "weights/encoder_decoder"],
 };
 live.panel.fill = (panel) => {
-  const { el, slices, percent, joined, quoted, slider, select, group, pair } = live;
+  const { el, slices, percent, joined, quoted, slider, select, group } = live;
   const model = live.models.encoder_decoder, { encode, step } = live.encoder_decoder;
   const { heads, start_token, end_token, padding_token } = model.config;
   let source = [], reply = [], results = [], chosen = [1, 1], at = 0, run = 0;
@@ -85,17 +85,18 @@ live.panel.fill = (panel) => {
     n: 60,
   });
   const demonstrate = (text, one = chosen) => () => { chosen = one; field.set(text) };
-  panel.append(
-    live.about(model),
-    field,
-    group(_("Three observations"), live.observations([
+  live.lay_out(panel, {
+    input: field,
+    seen: live.observations([
       [_("Before the first letter of the reply, layer 2, head 2 gives over 99 % of its weight to one letter of the speaker's name, the “I” of BENVOLIO."), demonstrate(cousin, [1, 1])],
       [_("Who speaks decides who replies: after GLOUCESTER the likeliest first letter is “K” (24 %)."), demonstrate(morrow)],
       [_("The same words from First Citizen, and the likeliest first letter is “C” (22 %)."), demonstrate(citizen)],
-    ])),
-    group(_("Cross-attention"), el("p", {}, _("The reply is greedy at first. Each row is a token of the reply, each column one of the source; a stronger colour is a larger weight (drawn as its square root).")),
-      head, place, pair(map, el("div", {}, el("p", {}, _("Source")), from, el("p", {}, _("Reply")), to, sentence))),
-    pair(group(_("This reply token"), next), group(_("Write another reply"), writer)),
-  );
-  field.read();
+    ]),
+    controls: group(_("Cross-attention"), head, place, sentence,
+      el("p", { className: "small" }, _("The reply is greedy at first. Each row is a token of the reply, each column one of the source; a stronger colour is a larger weight (drawn as its square root)."))),
+    view: [group(_("Source"), from), group(_("Reply"), to), map],
+    outcome: group(_("This reply token"), next),
+    after: group(_("Write another reply"), writer),
+    foot: live.about(model),
+  });
 };

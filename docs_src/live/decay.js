@@ -2,7 +2,7 @@
 "use strict";
 live.panel = { title: _("A Mamba-2 of two layers with four heads each"), needs: ["mamba2", "weights/mamba2"] };
 live.panel.fill = (panel) => {
-  const { el, slices, percent, quoted, slider, select, group, pair } = live;
+  const { el, slices, percent, quoted, slider, select, group } = live;
   const model = live.models.mamba2, { step } = live.mamba2;
   const { heads } = model.config;
   const names = live.head_names(model);
@@ -63,18 +63,23 @@ live.panel.fill = (panel) => {
     (ids) => { tokens = ids; compute(); });
   const writer = live.writer(model, { read: () => tokens, step: (token, state) => step(model, token, state) });
   const demonstrate = (i) => () => { chosen = i; field.set(example) };
-  panel.append(
-    live.about(model),
-    field,
-    group(_("Three observations"), live.observations([
+  live.lay_out(panel, {
+    input: field,
+    seen: live.observations([
       [_("Layer 2, head 1 forgets at punctuation: it keeps 28 % there on average, and 68 % elsewhere."), demonstrate(heads)],
       [_("Layer 2, head 3 forgets at line breaks: it keeps 60 % there, and 89 % elsewhere."), demonstrate(heads + 2)],
       [_("Heads of one layer forget at different rates: in layer 1, head 1 keeps 40 % on average, and head 3 keeps 92 %."), demonstrate(2)],
-    ])),
-    group(_("What is forgotten"), el("p", {}, _("A stronger colour means that a head forgets more at this character. Point at the map, or choose with the controls.")),
-      head, steps, map, el("p", {}, _("What is left of each character at the chosen step:")), strip, sentence),
-    pair(group(_("The matrix"), el("p", {}, _("Blue is positive, red negative, relative to the largest number.")), matrix), group(_("Next character"), next)),
-    group(_("Write on"), writer),
-  );
-  field.read();
+    ]),
+    controls: [
+      group(_("What is forgotten"), head, steps, sentence),
+      group(_("The matrix"), matrix, el("p", { className: "small" }, _("Blue is positive, red negative, relative to the largest number."))),
+    ],
+    view: [
+      map, el("p", { className: "small" }, _("A stronger colour means that a head forgets more at this character. Point at the map, or choose with the controls.")),
+      el("p", {}, _("What is left of each character at the chosen step:")), strip,
+    ],
+    outcome: group(_("Next character"), next),
+    after: group(_("Write on"), writer),
+    foot: live.about(model),
+  });
 };

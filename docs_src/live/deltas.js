@@ -64,21 +64,21 @@ live.panel.fill = (panel) => {
     (ids) => { tokens = ids; compute() });
   const writer = live.writer(model, { read: () => tokens, step: (token, state) => step(model, token, state, ways[way][1]) });
   const demonstrate = (l, h, position, change = 0) => () => { [layer, head, at, way] = [l, h, position, change]; field.set(example) };
-  panel.append(
-    live.about(model),
-    field,
-    group(_("Three observations"), live.observations([
+  live.lay_out(panel, {
+    input: field,
+    seen: live.observations([
       [_("Layer 1, head 1 forgets everything at the end of a word: it keeps 0.1 % of its memory at spaces and line breaks, and 86 % elsewhere, on average."), demonstrate(0, 0, 21)],
       [_("Layer 1, head 4 hardly writes a space: β is 0.06 there on average, and 0.58 elsewhere."), demonstrate(0, 3, 21)],
       [_("Forgetting matters most here. If nothing is forgotten, the loss of this text is 2.02 nats per character in place of 1.29. If values are written in place of errors, it is 1.34."), demonstrate(0, 0, 21, 2)],
-    ])),
-    group(_("Read, error, write"), layers, which, place, changes, el("p", {}, sentence, " ", loss),
-      pair(el("div", {}, el("p", {}, _("The memory after this character. Blue is positive, red negative.")), memory),
-        el("div", {},
-          el("p", {}, _("From above: the value, what the memory answered to the key before, and the error, which is their difference.")), three,
-          el("p", {}, _("How much of the error is written, β:")), written,
-          el("p", {}, _("How much of the memory is kept, α:")), kept))),
-    pair(group(_("Next character"), next), group(_("Write on"), writer)),
-  );
-  field.read();
+    ]),
+    controls: group(_("Read, error, write"), layers, which, place, changes, el("p", {}, sentence, " ", loss)),
+    view: pair(el("div", {}, memory, el("p", { className: "small" }, _("The memory after this character. Blue is positive, red negative."))),
+      el("div", {},
+        el("p", {}, _("From above: the value, what the memory answered to the key before, and the error, which is their difference.")), three,
+        el("p", {}, _("How much of the error is written, β:")), written,
+        el("p", {}, _("How much of the memory is kept, α:")), kept)),
+    outcome: group(_("Next character"), next),
+    after: group(_("Write on"), writer),
+    foot: live.about(model),
+  });
 };

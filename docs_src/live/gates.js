@@ -4,7 +4,7 @@
 // it is a gate. The last one is the state.
 // `known` are cells with a meaning: name, layer, cell. `held` is the gate that can be forced.
 live.gates = (panel, { name, rows, known, held, example, examples, observations, about }) => {
-  const { el, slices, visible, joined, quoted, slider, select, group, pair } = live;
+  const { el, slices, visible, joined, quoted, slider, select, group } = live;
   const model = live.models[name], { step } = live[name], { n_layers, d_hidden } = model.config;
   const state = rows.at(-1), forces = [[_("as computed")], [_("always closed, 0"), 0], [_("always open, 1"), 1]];
   let [, layer, unit] = known[0];
@@ -28,9 +28,9 @@ live.gates = (panel, { name, rows, known, held, example, examples, observations,
     panel.dataset.ready = own;
   };
 
-  // A column for each character: its letter, and a bar for each gate and for the state. Lines are
-  // those of the text, in pieces that fit.
-  const strips = el("div", { className: "gates", role: "img" });
+  // A column for each character: its letter, and a bar for each gate and for the state, in lines that
+  // fill the view. A phone has one line, which scrolls sideways.
+  const strips = el("div", { className: "gates", role: "group", tabIndex: 0 });
   strips.setAttribute("aria-label", _("Gates and state of the cell at each character; choose one with “Character”, and read its numbers below"));
   const range = el("p", { className: "small" });
   strips.onpointerover = strips.onpointerdown = ({ target }) => {
@@ -52,20 +52,18 @@ live.gates = (panel, { name, rows, known, held, example, examples, observations,
       return element;
     };
     const lines = [], names = ["", ...rows.map(({ label }) => label)];
-    let ended = true;
     read.forEach((_, t) => {
-      if (ended || lines.at(-1).children.length > fits())
+      if (!t || lines.at(-1).children.length > fits())
         lines.push(el("div", {}, el("div", { className: "names" }, ...names.map((label) => el("span", {}, label)))));
-      const letter = model.characters[seen[t]];
-      lines.at(-1).append(el("div", { "data-at": t }, el("b", {}, visible(letter)), ...rows.map(({ key }, k) => bar(value(t, key), spans[k]))));
-      ended = letter === "\n";
+      const letter = el("b", {}, visible(model.characters[seen[t]]));
+      lines.at(-1).append(el("div", { "data-at": t }, letter, ...rows.map(({ key }, k) => bar(value(t, key), spans[k]))));
     });
     strips.replaceChildren(...lines);
     drawn = fits();
     range.textContent = _("The bar of the {0} reaches from {1} to {2}.", state.said, ...spans.at(-1).map((end) => said(end, 1)));
   };
   // Characters beside the names of the rows.
-  const fits = () => Math.max(8, Math.floor((strips.clientWidth - 60) / 12));
+  const fits = () => (innerWidth < 960 ? Infinity : Math.max(8, Math.floor((strips.clientWidth - 60) / 12)));
   let drawn = 0;
   new ResizeObserver(() => { if (fits() !== drawn) show() }).observe(strips);
 
@@ -75,7 +73,10 @@ live.gates = (panel, { name, rows, known, held, example, examples, observations,
     at = t;
     place.set(t + 1);
     strips.querySelector(".at")?.classList.remove("at");
-    strips.querySelector(`[data-at="${t}"]`).classList.add("at");
+    const column = strips.querySelector(`[data-at="${t}"]`);
+    column.classList.add("at");
+    const { left, right } = strips.getBoundingClientRect(), shown = column.getBoundingClientRect();
+    if (shown.left < left + 60 || shown.right > right) strips.scrollLeft += shown.left - (left + right) / 2;
     const numbers = rows.filter(({ gate }) => gate).map((gate) => `${gate.said} ${said(value(t, gate.key))}`);
     const before = t ? value(t - 1, state.key) : 0;
     sentence.value = _("{0} at {1}: {2}. The {3} was {4} and is {5}.", quoted(seen[t], model), t + 1, joined(numbers), state.said, said(before), said(value(t, state.key)));
@@ -116,12 +117,14 @@ live.gates = (panel, { name, rows, known, held, example, examples, observations,
     field.set(example);
     at = position;
   };
-  panel.append(
-    live.about(model),
-    field,
-    group(_("Three observations"), live.observations(observations.map(([said, ...shown]) => [said, demonstrate(...shown)]))),
-    group(_("Gates and state of a cell"), el("p", {}, about), cells, layers, units, force, strips, range, place, sentence),
-    pair(group(_("Next character"), after, next, cost), group(_("Write on"), el("p", { className: "small" }, _("With the gate as it is set above.")), writer)),
-  );
-  field.read();
+  live.lay_out(panel, {
+    input: field,
+    first: 1,
+    seen: live.observations(observations.map(([said, ...shown]) => [said, demonstrate(...shown)])),
+    controls: group(_("Gates and state of a cell"), cells, layers, units, force, place, sentence, el("p", { className: "small" }, about)),
+    view: [strips, range],
+    outcome: group(_("Next character"), after, next, cost),
+    after: group(_("Write on"), el("p", { className: "small" }, _("With the gate as it is set above.")), writer),
+    foot: live.about(model),
+  });
 };

@@ -68,21 +68,27 @@ live.panel.fill = (panel) => {
     (ids) => { tokens = ids; compute(wanted); wanted = undefined });
   const writer = live.writer(model, { read: () => tokens, step: (token, state) => step(model, token, state) });
   const demonstrate = (one, place) => () => { [chosen, wanted] = [one, place]; field.set(example) };
-  panel.append(
-    live.about(model),
-    field,
-    group(_("Three observations"), live.observations([
+  live.lay_out(panel, {
+    input: field,
+    seen: live.observations([
       [_("No head looks at one character alone. That before it gets 4.8 % of the weight on average in layer 2, head 1, and less in the others. Equal weights would give it 3.3 %."), demonstrate([1, 0])],
       [_("Layer 2, head 2 writes capital letters and line breaks with large keys: 1.4 times the mean on average, and other characters 0.85 times."), demonstrate([1, 1], 43)],
       [_("Nothing is forgotten. Replace the 18th character, “W”, by “Z”: from four characters later to the end, the memories of layer 1 differ from before by the same amount."), demonstrate([0, 0], 17)],
-    ])),
-    group(_("The memory of a head"), el("p", {}, _("Blue is positive, red negative. Move the slider to follow the memory from character to character. Whatever was written stays.")),
-      head, steps, pair(
+    ]),
+    first: 1,
+    controls: [
+      group(_("The memory of a head"), head, steps, sentence),
+      group(_("The weights that the memory stands for"), el("p", { className: "small" }, _("How much each character counts in what is found. The model never computes these weights; the page does, from the query and all keys.")), strip),
+    ],
+    view: [
+      pair(
         el("div", {}, el("p", {}, _("The memory after this character:")), map),
-        el("div", {}, el("p", {}, _("What this character has added:")), added))),
-    group(_("The weights that the memory stands for"), el("p", {}, _("How much each character counts in what is found. The model never computes these weights; the page does, from the query and all keys.")), strip, sentence),
-    group(_("The size of the keys"), el("p", {}, _("A pair with a large key counts more for all that read later. The size of a key is the sum of its numbers.")), sizes),
-    pair(group(_("Next character"), next), group(_("Write on"), writer)),
-  );
-  field.read();
+        el("div", {}, el("p", {}, _("What this character has added:")), added)),
+      el("p", { className: "small" }, _("Blue is positive, red negative. Move the slider to follow the memory from character to character. Whatever was written stays.")),
+      group(_("The size of the keys"), el("p", { className: "small" }, _("A pair with a large key counts more for all that read later. The size of a key is the sum of its numbers.")), sizes),
+    ],
+    outcome: group(_("Next character"), next),
+    after: group(_("Write on"), writer),
+    foot: live.about(model),
+  });
 };

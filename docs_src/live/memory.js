@@ -62,18 +62,24 @@ live.panel.fill = (panel) => {
     (ids) => { tokens = ids; compute(); });
   const writer = live.writer(model, { read: () => tokens, step: (token, state) => step(model, token, state, { horizon }) });
   const demonstrate = (one, slots = max_len) => () => { [chosen, horizon] = [one, slots]; field.set(example) };
-  panel.append(
-    live.about(model),
-    field,
-    group(_("Three observations"), live.observations([
+  live.lay_out(panel, {
+    input: field,
+    seen: live.observations([
       [_("Layer 2, head 4 keeps the line break after the name in view: 26 % of its weight on average, at most 3 % in the other heads."), demonstrate([1, 3])],
       [_("Layer 2, head 1 attends to the step before: 74 % of its weight on average."), demonstrate([1, 0])],
       [_("With a horizon of one slot the loss of this text is 1.29 nats per character, with all slots 0.92: information also travels from slot to slot."), demonstrate([1, 3], 1)],
-    ])),
-    group(_("Attention to the memory"), el("p", {}, _("Each row is a step, and memory grows by one slot a step. A stronger colour is a larger weight (drawn as its square root).")),
-      head, steps, far, loss, pair(map, el("div", {}, strip, sentence))),
-    pair(group(_("Attention by distance, on average"), distances), group(_("Shares of the layers in a memory vector"), layers)),
-    pair(group(_("Next character"), next), group(_("Write on"), writer)),
-  );
-  field.read();
+    ]),
+    controls: [
+      group(_("Attention to the memory"), head, steps, far, loss),
+      group(_("Shares of the layers in a memory vector"), layers),
+    ],
+    view: [
+      pair(map, el("div", {}, strip, sentence,
+        el("p", { className: "small" }, _("Each row is a step, and memory grows by one slot a step. A stronger colour is a larger weight (drawn as its square root).")))),
+      group(_("Attention by distance, on average"), distances),
+    ],
+    outcome: group(_("Next character"), next),
+    after: group(_("Write on"), writer),
+    foot: live.about(model),
+  });
 };

@@ -58,10 +58,20 @@
 
   const button = (text, onclick) => el("button", { type: "button", onclick }, text);
 
+  // Says why an input was refused. Until it says nothing, what is shown of the input before is dimmed.
+  const fault_line = () => {
+    const line = el("p", { className: "fault", role: "alert" });
+    const say = (text) => {
+      line.textContent = text;
+      line.closest(".live")?.classList.toggle("refused", text !== "");
+    };
+    return Object.assign(line, { say });
+  };
+
   // A text field with examples. `changed(tokens)` gets tokens of `least` to `most` characters;
   // anything else gets a sentence.
   const text_field = (model, { examples, most, value, label = _("Text, up to {0} characters", most) }, changed) => {
-    const fault = el("p", { className: "fault", role: "alert" });
+    const fault = fault_line();
     const input = el("textarea", { rows: 2, spellcheck: false, value });
     const read = () => {
       try {
@@ -70,11 +80,11 @@
         if (text.length > most)
           throw new RangeError(_("The text has {0} characters, but the limit here is {1}; remove {2}.", text.length, most, text.length - most));
         const tokens = live.encode(text, model);
-        fault.textContent = "";
+        fault.say("");
         changed(tokens);
       } catch (error) {
         if (!(error instanceof RangeError)) throw error;
-        fault.textContent = error.message;
+        fault.say(error.message);
       }
     };
     input.oninput = read;
@@ -152,8 +162,9 @@
     return Object.assign(strip, { set });
   };
 
-  // Arcs from one letter to the letters that it attends to, wider for larger weights.
-  const arcs = () => {
+  // Arcs from one letter to the letters that it attends to, wider for larger weights. `chosen(i)` hears
+  // which letter is under the pointer.
+  const arcs = (chosen) => {
     const space = "http://www.w3.org/2000/svg", step = 13, high = 96;
     const svg = document.createElementNS(space, "svg");
     const make = (name, attributes, text = "") => {
@@ -174,9 +185,14 @@
         const d = i === at ? `M${x(i)} ${high}m-4 0a4 4 0 1 1 8 0` : `M${x(at)} ${high}Q${(x(at) + x(i)) / 2} ${2 * bend - high} ${x(i)} ${high}`;
         return [make("path", { d, "stroke-width": 1 + 5 * weight, "stroke-opacity": 0.25 + 0.75 * weight })];
       });
-      svg.replaceChildren(...paths, ...labels.map((letter, i) =>
+      const under = [...weights].map((weight, i) =>
+        make("rect", { x: i * step, y: high + 4, width: step, height: 20, "fill-opacity": 0.55 * weight }));
+      svg.replaceChildren(...under, ...paths, ...labels.map((letter, i) =>
         make("text", { x: x(i), y: high + 18, class: i === at ? "at" : "" }, letter)));
       box.scrollLeft = x(at) - box.clientWidth / 2;
+    };
+    box.onpointerover = box.onpointerdown = ({ target, clientX }) => {
+      if (target.closest("rect, text")) chosen(Math.floor((clientX - svg.getBoundingClientRect().left) / step));
     };
     return Object.assign(box, { set });
   };
@@ -268,44 +284,79 @@
       if (own === run) finish();
     });
     const stop = () => { run++; finish() };
-    const form = el("div", { className: "writer" },
+    const settings = el("details", {}, el("summary", {}, _("Sampling")),
       slider(_("Temperature"), { min: 0, max: 1.5, step: 0.1, value: 0.8, say: (t) => t.toFixed(1) }, (t) => { options.temperature = t }),
       slider(_("Top-k"), { min: 1, max: 65, value: 40 }, (k) => { options.k = k }),
       slider(_("Nucleus"), { min: 0.1, max: 1, step: 0.05, value: 0.95, say: (p) => p.toFixed(2) }, (p) => { options.p = p }),
-      el("label", { className: "knob" }, el("span", {}, _("Seed")), seed), start);
-    return Object.assign(el("div", {}, form, output, speed), { stop });
+      el("label", { className: "knob" }, el("span", {}, _("Seed")), seed));
+    return Object.assign(el("div", { className: "writer" }, settings, start, output, speed), { stop });
   };
 
-  // Three things to see. Each has a sentence, and a function that shows it.
-  const observations = (all) => el("ol", { className: "observations" }, ...all.map(([sentence, show]) =>
-    el("li", {}, sentence, " ", Object.assign(button(_("Show"), show), { ariaLabel: _("Show: {0}", sentence) }))));
+  // Things to see, each a card with a sentence and a button that shows it. `observations.show(i)` shows one.
+  const observations = (all) => {
+    const cards = all.map(([sentence, act]) => {
+      const show = button(_("Show"), () => {
+        cards.forEach((card) => { card.lastChild.ariaPressed = card.lastChild === show });
+        act();
+      });
+      Object.assign(show, { ariaLabel: _("Show: {0}", sentence), ariaPressed: false });
+      return el("li", {}, el("span", {}, sentence), show);
+    });
+    const list = el("ol", { className: "observations" }, ...cards);
+    list.setAttribute("aria-label", _("Observations"));
+    return Object.assign(list, { show: (i) => cards[i].lastChild.click() });
+  };
 
   const pair = (...children) => el("div", { className: "sides" }, ...children);
   const group = (title, ...children) => el("section", {}, el("h4", {}, title), ...children);
 
-  // The page's script calls this when the button is pressed. The script of the panel sets
-  // `live.panel`: what it needs, and a function that fills a section.
-  const open = async (pressed) => {
-    pressed.disabled = true;
-    const place = pressed.closest("figure");
+  // One screen: the input, what there is to see, and beside one another what a reader changes, what it
+  // changes, and the outcome. A phone stacks them, and the outcome stays at the bottom of its window.
+  // `first` is the observation that is shown at first.
+  const lay_out = (panel, { input, seen, first = 0, controls, view, outcome, after = [], foot = [] }) => {
+    const part = (className, children) => el("div", { className }, ...[children].flat());
+    const work = part("work", [part("controls", controls), part("view", view), part("outcome", outcome), part("after", after)]);
+    panel.append(part("input", input), seen, work, part("footnote", foot));
+    // What was shown is no longer shown once a reader changes something.
+    for (const sign of ["input", "change"])
+      panel.addEventListener(sign, () => seen.querySelectorAll("button").forEach((show) => { show.ariaPressed = false }));
+    seen.show(first);
+  };
+
+  // The page's script calls this when the button is pressed, when the panel's section is the address
+  // (`from` is "address"), and when a reader comes near. The script of the panel sets `live.panel`:
+  // what it needs, and a function that fills a section.
+  let loaded;
+  const load = async (name) => {
+    const style = el("link", { rel: "stylesheet", href: new URL("live.css", base) });
+    const styled = new Promise((onload, onerror) => Object.assign(style, { onload, onerror }));
+    document.head.append(style);
+    for (const script of ["tensors", name]) await window.pylit.load(`live/${script}.js`);
+    for (const script of live.panel.needs) await window.pylit.load(`live/${script}.js`);
+    await styled;
+  };
+  const open = async (pressed, from) => {
+    const place = pressed.closest("figure"), section = place.closest(".s") ?? place;
     try {
-      const style = el("link", { rel: "stylesheet", href: new URL("live.css", base) });
-      const styled = new Promise((onload, onerror) => Object.assign(style, { onload, onerror }));
-      document.head.append(style);
-      for (const name of ["tensors", pressed.dataset.live]) await window.pylit.load(`live/${name}.js`);
-      for (const name of live.panel.needs) await window.pylit.load(`live/${name}.js`);
-      await styled;
+      await (loaded ??= load(pressed.dataset.live));
     } catch {
+      loaded = undefined;
+      if (from === "near") return;
       place.after(el("p", { role: "alert" }, _("The model could not be loaded; reload the page and try again.")));
       return;
     }
+    // Nothing that a reader sees moves unasked: the panel opens below the window, or above it.
+    const { bottom } = section.getBoundingClientRect();
+    if (!pressed.isConnected || (from === "near" && bottom > 0 && bottom < innerHeight)) return;
     const title = el("h3", { id: "live", tabIndex: -1 }, live.panel.title);
     const panel = el("section", { className: "live" }, title);
     panel.setAttribute("aria-labelledby", "live");
-    (place.closest(".s") ?? place).after(panel);
+    section.after(panel);
     pressed.parentElement.remove();
     live.panel.fill(panel);
+    if (from === "near") return;
     title.focus({ preventScroll: true });
+    panel.scrollIntoView();
   };
 
   // The names of all heads, layer by layer.
@@ -317,5 +368,5 @@
       grouped(model.parameters), model.loss.before.toFixed(3), model.loss.after.toFixed(3)));
 
   Object.assign(live, { el, slices, visible, percent, joined, grouped, quoted, head_names, slider, select, button, text_field, heat_map, letters,
-    arcs, bars, likeliest, reading, loss_of, examples, writer, observations, pair, group, open, about });
+    fault_line, lay_out, arcs, bars, likeliest, reading, loss_of, examples, writer, observations, pair, group, open, about });
 }

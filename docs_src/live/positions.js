@@ -5,7 +5,7 @@ live.panel = {
   needs: ["autoregressive", "encoder_decoder", "weights/autoregressive"],
 };
 live.panel.fill = (panel) => {
-  const { el, slices, slider, group, pair } = live;
+  const { el, slices, slider, group } = live;
   const model = live.models.autoregressive, { step } = live.autoregressive;
   const { positional_encoding } = live.encoder_decoder, { max_len } = model.config;
 
@@ -60,20 +60,22 @@ live.panel.fill = (panel) => {
   const field = live.text_field(model, { most: max_len, value: king, examples: [king, name, sorted] },
     (ids) => { tokens = ids; compute(); });
   const demonstrate = (text, positions) => () => { on.checked = positions; field.set(text) };
-  panel.append(
-    group(_("The matrix"), pair(
-      el("div", {}, lengths, widths, matrix),
-      el("div", {}, shift, pairs, product, el("p", {}), rotation, el("p", {}, _("Dot products of all pairs of positions, divided by C/2; blue is positive, red negative:")), products))),
-    group(_("A trained transformer"), live.about(model),
-      el("p", {}, _("It rotates queries and keys by their positions. Without rotations, attention compares contents alone; only the causal mask still tells what came earlier.")),
-      el("label", { className: "knob" }, el("span", {}, _("Positions on")), on), field),
-    group(_("Three observations"), live.observations([
+  live.lay_out(panel, {
+    input: field,
+    seen: live.observations([
       [_("Without positions the loss of this text rises from 1.17 to 3.66 nats per character."), demonstrate(king, false)],
       [_("With positions the order counts: after “What is thy na” the model expects “m” (58 %)."), demonstrate(name, true)],
       [_("With the characters before the last one sorted, it expects “l” (77 %): the same set in another order is another text."), demonstrate(sorted, true)],
-    ])),
-    pair(group(_("Loss of each character"), el("p", {}, _("Darker is a larger loss.")), strip, said), group(_("Next character"), next)),
-  );
+    ]),
+    controls: group(_("A trained transformer"), el("label", { className: "knob" }, el("span", {}, _("Positions on")), on),
+      el("p", { className: "small" }, _("It rotates queries and keys by their positions. Without rotations, attention compares contents alone; only the causal mask still tells what came earlier."))),
+    view: group(_("Loss of each character"), strip, el("p", { className: "small" }, _("A stronger colour is a larger loss.")), said),
+    outcome: group(_("Next character"), next),
+    foot: live.about(model),
+  });
+  panel.append(
+    group(_("The matrix"), el("div", { className: "matrix" },
+      el("div", {}, lengths, widths, shift, pairs), matrix, products,
+      el("div", {}, el("p", { className: "small" }, _("Dot products of all pairs of positions, divided by C/2; blue is positive, red negative:")), product, el("p", {}), rotation))));
   encodings();
-  field.read();
 };

@@ -73,7 +73,7 @@ live.panel.fill = (panel) => {
     marks = [...marks, answers.map(({ given }) => given[asked].digit === last_of(asked))].slice(-20);
   };
 
-  const fault = el("p", { className: "fault", role: "alert" });
+  const fault = live.fault_line();
   const input = el("textarea", { rows: 2, spellcheck: false, autocapitalize: "none" });
   const read = () => {
     let text = input.value.replace(/[\s,;]/g, "").toLowerCase();
@@ -82,12 +82,12 @@ live.panel.fill = (panel) => {
     if (last) text = text.slice(0, -1);
     const stranger = [...text].find((one) => !alphabet.includes(one) && !digits.includes(one));
     const found = [...text.matchAll(/([a-z])([0-9])/g)].map(([, ...pair]) => pair);
-    if (stranger) fault.textContent = _("“{0}” is neither a letter from a to z nor a digit; write pairs like a3 b7.", stranger);
-    else if (!text) fault.textContent = _("The line is empty; write pairs like a3 b7, or press “New pairs”.");
-    else if (written(found).replaceAll(" ", "") !== text) fault.textContent = _("Each letter needs one digit after it, as in a3 b7.");
-    else if (found.length > most) fault.textContent = _("The line has {0} pairs, but the limit is {1}; remove {2}.", found.length, most, found.length - most);
+    if (stranger) fault.say(_("“{0}” is neither a letter from a to z nor a digit; write pairs like a3 b7.", stranger));
+    else if (!text) fault.say(_("The line is empty; write pairs like a3 b7, or press “New pairs”."));
+    else if (written(found).replaceAll(" ", "") !== text) fault.say(_("Each letter needs one digit after it, as in a3 b7."));
+    else if (found.length > most) fault.say(_("The line has {0} pairs, but the limit is {1}; remove {2}.", found.length, most, found.length - most));
     else {
-      fault.textContent = "";
+      fault.say("");
       pairs = found;
       if (known().includes(last)) asked = last;
       if (!known().includes(asked)) asked = pairs[0][0];
@@ -165,26 +165,27 @@ live.panel.fill = (panel) => {
   const thousands = (number) => grouped(1000 * Math.round(number / 1000));
   const from_line = (line, letter) => () => {
     set(line.split(" ").map((pair) => [...pair]), letter, false);
-    table.scrollIntoView({ block: "nearest" });
   };
-  panel.append(
-    el("p", {}, _("Write pairs of a letter and a digit. Each model reads them from left to right and is then asked for a letter, which you can choose below or write at the end of the line. If a letter comes twice, its last digit counts.")),
-    el("p", { className: "small" }, _("Six models of {0} to {1} parameters, int8 with a scale per row. They were trained on such lines, of up to {2} pairs, and all lines were random. So whatever they know of yours is in their state.",
-      thousands(Math.min(...small)), thousands(Math.max(...small)), most)),
-    group(_("Three observations"), live.observations([
-      [_("Three pairs are few. The four models with a list or a matrix know them all. The Elman network and the LSTM answer 6, the digit that came twice, whatever you ask: their vectors know which digits came, but not whose."), from_line("a6 r5 z6", "r")],
-      [_("Twenty pairs are many. Attention knows all of them, but it keeps 5,120 numbers. The matrices are smaller, and some begin to fail: DeltaNet knows 18, and Mamba-2 15."), from_line("o9 r2 z9 x0 q8 s1 g0 f0 v3 p3 u9 b0 h7 e5 c7 w9 i3 a8 t3 d4", "x")],
-      [_("Here k comes four times. Linear attention adds all four digits and answers 0, an old one. Mamba-2 answers 9, the one before the last. DeltaNet replaced them, and answers 5."), from_line("o7 k3 d6 e2 v4 k0 o1 k9 p3 d0 k5", "k")],
-    ])),
-    el("div", { className: "field" }, el("label", {}, el("span", {}, _("Pairs, up to {0}", most)), input),
+  live.lay_out(panel, {
+    input: el("div", { className: "field" }, el("label", {}, el("span", {}, _("Pairs, up to {0}", most)), input),
       el("div", { className: "row" },
         button(_("New pairs"), () => new_pairs(pairs.length || 6)),
         button(_("More pairs"), () => new_pairs(Math.min(most, (pairs.length || 2) + 4))),
         button(_("Fewer pairs"), () => new_pairs(Math.max(2, (pairs.length || 8) - 4))),
         button(_("Overwrite one"), () => { if (pairs.length) overwrite() })),
       fault),
-    group(_("Ask for a letter"), letters, sentence, el("div", { className: "table-scroll" }, table),
-      el("p", { className: "small" }, _("“This line” counts the letters of this line that a model knows, and “Score” your last 20 questions, if you asked them with a button. A guess is right once in ten times."))),
-  );
-  set([["a", "3"], ["b", "7"], ["c", "1"], ["a", "9"]], "a", false);
+    seen: live.observations([
+      [_("Three pairs are few. The four models with a list or a matrix know them all. The Elman network and the LSTM answer 6, the digit that came twice, whatever you ask: their vectors know which digits came, but not whose."), from_line("a6 r5 z6", "r")],
+      [_("Twenty pairs are many. Attention knows all of them, but it keeps 5,120 numbers. The matrices are smaller, and some begin to fail: DeltaNet knows 18, and Mamba-2 15."), from_line("o9 r2 z9 x0 q8 s1 g0 f0 v3 p3 u9 b0 h7 e5 c7 w9 i3 a8 t3 d4", "x")],
+      [_("Here k comes four times. Linear attention adds all four digits and answers 0, an old one. Mamba-2 answers 9, the one before the last. DeltaNet replaced them, and answers 5."), from_line("o7 k3 d6 e2 v4 k0 o1 k9 p3 d0 k5", "k")],
+    ]),
+    first: 1,
+    controls: group(_("Ask for a letter"), letters,
+      el("p", { className: "small" }, _("Write pairs of a letter and a digit. Each model reads them from left to right and is then asked for a letter, which you can choose below or write at the end of the line. If a letter comes twice, its last digit counts."))),
+    view: el("div", { className: "table-scroll" }, table),
+    outcome: sentence,
+    after: el("p", { className: "small" }, _("“This line” counts the letters of this line that a model knows, and “Score” your last 20 questions, if you asked them with a button. A guess is right once in ten times.")),
+    foot: el("p", { className: "small" }, _("Six models of {0} to {1} parameters, int8 with a scale per row. They were trained on such lines, of up to {2} pairs, and all lines were random. So whatever they know of yours is in their state.",
+      thousands(Math.min(...small)), thousands(Math.max(...small)), most)),
+  });
 };

@@ -2,7 +2,7 @@
 "use strict";
 live.panel = { title: _("An Elman network of two layers with 256 units"), needs: ["elman", "weights/elman"] };
 live.panel.fill = (panel) => {
-  const { el, slices, percent, quoted, slider, select, group, pair } = live;
+  const { el, slices, percent, quoted, slider, select, group } = live;
   const model = live.models.elman, { step, gradient_norms } = live.elman;
   const { n_layers, d_hidden, n_vocab } = model.config;
   let tokens = [], states = [], logits, layer = 1, unit = 29, at = 0, run = 0;
@@ -88,20 +88,24 @@ live.panel.fill = (panel) => {
     (ids) => { tokens = ids; compute(); });
   const writer = live.writer(model, { read: () => tokens, step: (token, state) => step(model, token, state) });
   const demonstrate = (l, u, position = at) => () => { [layer, unit, at] = [l, u, position]; field.set(example) };
-  panel.append(
-    live.about(model),
-    field,
-    group(_("Three observations"), live.observations([
+  live.lay_out(panel, {
+    input: field,
+    seen: live.observations([
       [_("Layer 2, unit 30 marks the names of speakers: −0.83 on average within the two names, 0.88 elsewhere."), demonstrate(1, 29)],
       [_("Layer 1, unit 60 answers to vowels: 0.71 on average at vowels, −0.84 elsewhere."), demonstrate(0, 59)],
       [_("The network forgets a changed character: replace the 18th, “W”, by “Z”, and seven steps later the state differs by less than 5 %."), demonstrate(1, 29, 17)],
-    ])),
-    group(_("Hidden units"), el("p", {}, _("Blue is positive, red negative. Point at the map, or choose with the controls.")),
-      layers, units, pair(map, el("div", {}, strip, sentence))),
-    pair(
-      group(_("The gradient that reaches back"), el("p", {}, _("How much the prediction after the last character would change with the hidden states of each step. The stronger the colour, the longer the gradient; the shades span four powers of ten.")), reach, reached),
-      group(_("What remains of a change"), place, remains, remained)),
-    pair(group(_("Next character"), next), group(_("Write on"), writer)),
-  );
-  field.read();
+    ]),
+    controls: [
+      group(_("Hidden units"), layers, units, sentence, el("p", { className: "small" }, _("Blue is positive, red negative. Point at the map, or choose with the controls."))),
+      group(_("What remains of a change"), place, remained),
+    ],
+    view: [
+      strip, map,
+      group(_("What remains of a change"), remains),
+      group(_("The gradient that reaches back"), el("p", { className: "small" }, _("How much the prediction after the last character would change with the hidden states of each step. The stronger the colour, the longer the gradient; the shades span four powers of ten.")), reach, reached),
+    ],
+    outcome: group(_("Next character"), next),
+    after: group(_("Write on"), writer),
+    foot: live.about(model),
+  });
 };

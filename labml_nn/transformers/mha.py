@@ -281,7 +281,9 @@ name](#trained-heads).
 ![Weights above 0.15, from the characters of a line. ↵ is the line break, ␣ a
 space.](figure:mha.looking)
 
-It runs in this page and writes like this:
+## Try it
+
+This Transformer runs in this page and writes like this:
 
 > And not will should the grace as in this:\
 > There the loss awaid blood out

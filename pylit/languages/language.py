@@ -80,7 +80,8 @@ def with_replays(module: Module, docs: Path) -> Module:
     with suppress(OSError, UnicodeDecodeError):  # The run of the file tells of that.
         text = path.read_text(encoding="utf-8")
     for replay in replays_of(text):
-        texts = (replay.title, replay.text, *(stop.note for stop in replay.stops))
+        texts = [replay.title, replay.text, *(stop.note for stop in replay.stops)]
+        texts += [stop.name for stop in replay.stops if stop.name != stop.code]
         place = Span(replay.line, replay.line)
         notes = (Note("docstring", place, text, replay.line, 0) for text in texts if text)
         sections.append(Section(tuple(notes), None, replay.name))

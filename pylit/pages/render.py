@@ -1,10 +1,10 @@
 """A page as HTML: its draft, place, formulas and shapes, put into the templates of a theme."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from html import escape
+from html import escape, unescape
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, NamedTuple
@@ -46,6 +46,9 @@ _LISTED = ("built_from", "used_by")
 #: Columns that a line of code and its chip may take beside each other: up to the first there is
 #: always room beside a note; `css/55-shapes.css` has a rule for each of the others.
 _ROOMS = range(64, 129, 4)
+#: Columns of code that a narrow phone shows.
+PHONE = 48
+_TAG = re.compile("<[^>]*>")
 #: Fonts of every page, and those that a formula needs to be laid out, by what it contains.
 _FONTS = ("serif", "sans", "mono", "serif-italic")
 _MATH_FONTS = {"<mjx-c": ("mjx-ncm-n", "mjx-ncm-zero")}
@@ -305,6 +308,7 @@ def _environment(folders: tuple[Path, ...], stamp: str) -> Environment:
     environment.filters["breakable"] = breakable
     environment.filters["slug"] = slugify
     environment.filters["room"] = _room
+    environment.filters["indentation"] = indentation
     return environment
 
 
@@ -313,6 +317,21 @@ def _room(columns: int) -> str:
     if columns <= _ROOMS.start:
         return ""
     return next((f"w{room}" for room in _ROOMS if columns <= room), "over")
+
+
+def indentation(blocks: Iterable[Block]) -> Markup:
+    """What a phone does without: the columns that all lines are indented by (`--in`).
+
+    And how far in a line goes on that has no room there (`--to`), so that no part of the block
+    stands further left than the line that it belongs to.
+    """
+    texts = [unescape(_TAG.sub("", line.html)) for block in blocks for line in block.lines]
+    lines = [(len(text) - len(text.lstrip()), len(text)) for text in texts if text.strip()]
+    least = min((start for start, _ in lines), default=0)
+    deep = [start - least for start, end in lines if end - least > PHONE]
+    parts = [f"--in:{least}"] if least else []
+    parts += [f"--to:{min(max(deep) + 2, 8)}"] if any(deep) else []
+    return Markup(f' style="{";".join(parts)}"' if parts else "")
 
 
 def breakable(note: str) -> Markup:

@@ -125,14 +125,14 @@ def write_sample(site: Path, folder: Path) -> Sample:
         "tensors": recorded,
         "steps": steps,
         "stops": [
-            {"step": 3, "note": "<p>The mask.</p>"},
-            {"step": 4, "note": "<p>The weights.</p>"},
+            {"step": 3, "name": "Mask", "note": "<p>The mask.</p>"},
+            {"step": 4, "name": "Weights", "note": "<p>The weights.</p>"},
         ],
     }
     shutil.copytree(site / "assets", folder / "assets")
     page = folder / MHA
     page.parent.mkdir(parents=True)
-    button = '<button type="button" class="js replay-start" data-replay="sample.js">Replay</button>'
+    button = '<button type="button" class="js replay-start" data-replay="sample.js">Step</button>'
     html, replaced = re.subn(
         r'<button[^>]* class="js replay-start".*?</button>', button, (site / MHA).read_text("utf-8")
     )

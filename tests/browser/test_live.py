@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from browser_tools import MHA, Visit, each_in_one_look
+from playwright.sync_api import expect
 from test_accessibility import violations
 
 from docs_src.lessons import URLS
@@ -14,6 +15,12 @@ pytestmark = pytest.mark.browser
 LESSONS = [*URLS.values()]
 PAGES = [*LESSONS, "memory.html"]
 READY = "document.querySelector('.live')?.dataset.ready"
+
+
+#: How far a page moved what was seen, without the reader.
+MOVED = """new Promise(resolve => new PerformanceObserver(list => resolve(list.getEntries()
+  .reduce((sum, { value, hadRecentInput }) => sum + (hadRecentInput ? 0 : value), 0)))
+  .observe({ type: "layout-shift", buffered: true }) || setTimeout(() => resolve(0), 300))"""
 
 
 def opened(visit: Callable[..., Visit], url: str, width: int, theme: str) -> Visit:
@@ -32,6 +39,8 @@ def test_panel(url: str, width: int, theme: str, visit: Callable[..., Visit]):
     assert page.evaluate("document.activeElement.id") == "live"
     shows = page.locator(".live .observations button")
     assert shows.count() == 3
+    # It begins with something to see.
+    assert page.locator(".live .observations [aria-pressed=true]").count() == 1
     for show in shows.all():
         before = page.evaluate(READY)
         show.press("Enter")
@@ -40,11 +49,78 @@ def test_panel(url: str, width: int, theme: str, visit: Callable[..., Visit]):
     assert violations(window, ".live") == []
 
 
-def test_wrong_text_gets_a_sentence(visit: Callable[..., Visit]):
+@pytest.mark.parametrize("url", PAGES)
+def test_one_screen(url: str, visit: Callable[..., Visit]):
+    """At a desk the whole panel is in the window; on a phone, what is changed and its outcome."""
+    page = opened(visit, url, 1440, "light").page
+    bar = page.locator(".bar").bounding_box()
+    box = page.locator(".live").bounding_box()
+    assert bar and box
+    assert bar["height"] <= box["y"] and box["y"] + box["height"] <= 900
+    phone = opened(visit, url, 390, "dark").page
+    for part in (".controls", ".view"):
+        phone.locator(f".live {part}").evaluate("one => one.scrollIntoView()")
+        outcome = phone.locator(".live .outcome").bounding_box()
+        assert outcome and outcome["y"] + outcome["height"] <= 844
+        assert outcome["height"] <= 200
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_a_finger_hits_its_controls(width: int, visit: Callable[..., Visit]):
+    window = visit(MHA, width, has_touch=True)
+    window.page.locator("[data-live]").tap()
+    window.page.wait_for_function(READY, timeout=60_000)
+    for target in window.page.locator(
+        ".live :is(button, select, summary, .heads label, input[type=range])"
+    ).all():
+        box = target.bounding_box()
+        assert box is None or min(box["width"], box["height"]) >= 44
+
+
+def test_its_address_opens_it(visit: Callable[..., Visit]):
+    window = visit("404.html")
+    window.open(f"{MHA}#try-it", hurry=False)
+    window.page.wait_for_function(READY, timeout=60_000)
+    expect(window.page.locator(".live h3")).to_be_in_viewport()
+    expect(window.page.locator(".live .outcome")).to_be_in_viewport()
+    there = visit(MHA).page
+    there.evaluate("location.hash = 'try-it'")
+    there.wait_for_function(READY, timeout=60_000)
+
+
+def test_it_is_open_when_a_reader_comes_near(visit: Callable[..., Visit]):
+    """Nothing that is in sight moves, and the focus stays where it is."""
+    page = visit(MHA).page
+    page.locator("[data-live]").evaluate(
+        "one => scrollBy(0, one.getBoundingClientRect().top - 1.5 * innerHeight)"
+    )
+    page.wait_for_function(READY, timeout=60_000)
+    assert page.evaluate("document.activeElement.id") != "live"
+    assert page.evaluate(MOVED) == 0
+
+
+def test_wrong_text_gets_a_sentence_and_dims_old_results(visit: Callable[..., Visit]):
     page = opened(visit, MHA, 1440, "light").page
+    seen = "+getComputedStyle(document.querySelector('.live .outcome').parentElement).opacity"
+    assert page.evaluate(seen) == 1
     for text, said in (("", "empty"), ("a9", "“9”"), ("a" * 70, "70 characters")):
         page.locator(".live textarea").fill(text)
         assert said in page.locator(".live .fault").inner_text()
+        assert page.evaluate(seen) < 0.6
+    page.locator(".live textarea").fill("a")
+    assert page.evaluate(seen) == 1
+
+
+def test_a_head_that_is_off_looks_off(visit: Callable[..., Visit]):
+    page = opened(visit, MHA, 1440, "light").page
+    head = page.locator(".live .heads > div").nth(0)
+    seen = "one => +getComputedStyle(one).opacity"
+    assert head.locator("canvas").evaluate(seen) == 1
+    head.get_by_role("checkbox").uncheck()
+    expect(head.locator("button")).to_have_class("off")
+    assert head.locator("canvas").evaluate(seen) < 0.5
+    # Something else is shown now than what was pressed.
+    assert page.locator(".live .observations [aria-pressed=true]").count() == 0
 
 
 def test_it_writes_the_same_text_again(visit: Callable[..., Visit]):

@@ -205,6 +205,7 @@ def test_what_scrolls_sideways_can_be_reached_with_tab(visit: Callable[..., Visi
     unlike = """() => [...document.querySelectorAll('.c pre, .table-scroll')].filter(element =>
       element.checkVisibility() &&
       (element.scrollWidth > element.clientWidth) !== (element.tabIndex === 0)).length"""
+    window.page.get_by_role("button", name="Wrap code").click()
     expect(window.page.locator(".c pre[tabindex='0']").first).to_have_role("group")
     assert window.page.evaluate(unlike) == 0
     # What is in something closed is seen, and has a width, only when that is opened.
@@ -212,14 +213,63 @@ def test_what_scrolls_sideways_can_be_reached_with_tab(visit: Callable[..., Visi
     window.page.wait_for_function(f"({unlike})() === 0")
 
 
-def test_a_switch_wraps_code_and_is_remembered(visit: Callable[..., Visit]):
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_phone_shows_code_whole(scripts: bool, visit: Callable[..., Visit]):
+    """Without the indentation that lines share, and what follows a break stands within the code."""
+    window = visit(MHA, 390, java_script_enabled=scripts)
+    # A line of a method, which has eight columns of indentation and no room.
+    block = window.page.locator(".c", has_text="self.query = Prepare")
+    number, start = block.locator(".n").first, block.locator("code .hb").first
+    goes_on = block.locator(".hb", has_text="self").nth(1)
+    boxes = [one.bounding_box() for one in (number, start, goes_on)]
+    assert all(boxes)
+    left = [box["x"] for box in boxes if box]
+    assert 0 <= left[0] < left[1] < 40 and left[1] < left[2] < 80
+    for one in block.locator("code :not(samp, samp *)").all():
+        box = one.bounding_box()
+        assert box is None or box["x"] + box["width"] <= 390
+
+
+def test_a_switch_unwraps_code_and_is_remembered(visit: Callable[..., Visit]):
     window = visit(MHA, 390)
     widest = "Math.max(...[...document.querySelectorAll('.c pre')].map(e => e.scrollWidth))"
-    assert window.page.evaluate(widest) > 390
+    assert window.page.evaluate(widest) <= 390
     window.page.get_by_role("button", name="Wrap code").click()
-    assert window.page.evaluate(widest) <= 390
+    assert window.page.evaluate(widest) > 390
     window.page.reload()
-    assert window.page.evaluate(widest) <= 390
+    assert window.page.evaluate(widest) > 390
+
+
+@pytest.mark.parametrize("width", [1024, 1440])
+def test_what_a_block_offers_covers_nothing(width: int, visit: Callable[..., Visit]):
+    page = visit(MHA, width).page
+    for block in page.locator(".c:not(:has(.fold))").all():
+        over = block.evaluate(
+            """block => {
+              const tools = block.querySelector(":scope > .by").getBoundingClientRect();
+              const texts = [...block.querySelectorAll("samp i, code > :not(samp, .n)")];
+              return texts.filter(text => [...text.getClientRects()].some(one =>
+                one.left < tools.right && one.right > tools.left &&
+                one.top < tools.bottom && one.bottom > tools.top)).length;
+            }"""
+        )
+        assert over == 0
+
+
+def test_on_touch_a_word_is_explained_from_below_and_the_page_stays(visit: Callable[..., Visit]):
+    window = visit(MHA, 390, has_touch=True, is_mobile=True)
+    term = window.page.locator("main a.g").first
+    here = window.page.url
+    term.tap()
+    sheet = window.page.locator("#preview")
+    expect(sheet).to_be_visible()
+    assert window.page.url == here
+    box = sheet.bounding_box()
+    assert box and box["x"] == 0 and box["y"] + box["height"] == pytest.approx(844, abs=2)
+    link = sheet.get_by_role("link", name="Open in glossary")
+    assert (link.get_attribute("href") or "").startswith("http")
+    link.tap()
+    window.page.wait_for_url("**/glossary.html#*")
 
 
 def test_headings_and_definitions_link_to_themselves(visit: Callable[..., Visit]):

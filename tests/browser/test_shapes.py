@@ -13,6 +13,7 @@ CLIPBOARD = {"permissions": ["clipboard-read", "clipboard-write"]}
 
 #: The chips that lie over the code of their line, or stand out of their block.
 ASTRAY = """chips => chips.filter(chip => {
+  if (!chip.checkVisibility()) return false;
   const range = document.createRange();
   let start = chip;
   while (!start.matches?.(".n")) start = start.previousSibling;

@@ -361,6 +361,19 @@ def test_a_page_names_the_file_of_its_replay(tmp_path: Path):
     assert "data-replay" not in (tmp_path / "site/pkg/one.html").read_text(encoding="utf-8")
 
 
+def test_several_replays_come_in_their_order_and_stops_have_names(tmp_path: Path):
+    second = RUNS[RUNS.index("def replay_total") :].replace("replay_total", "replay_again")
+    second = second.replace("Two words", "Once more").replace("* `return`:", "* Sum, `return`:")
+    succeed(make_site(tmp_path, SITE | {"docs_src/traces/pkg/work.py": f"{RUNS}\n\n{second}"}))
+    lines = (tmp_path / "site/replays/pkg/work.js").read_text("utf-8").splitlines()
+    first, other = (
+        json.loads(line.removeprefix("pylitReplay(").removesuffix(");")) for line in lines
+    )
+    assert (first["title"], other["title"]) == ("Two words", "Once more")
+    # A stop without a name is called by its code.
+    assert first["stops"][1]["name"] == "return" and other["stops"][1]["name"] == "Sum"
+
+
 def test_an_edited_note_records_nothing_and_moves_the_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -445,7 +458,6 @@ def test_memory_that_was_never_written_is_not_a_number(tmp_path: Path):
         ("* `return`:", "* return:", 10, "a stop without its code"),
         ("    yield {", "    print({", 10, "must `yield` once"),
         ("def replay_total()", "def replay_total(T)", 10, "takes no arguments"),
-        ("def trace_total(T, C)", "def replay_first()", 10, "one replay, .*`replay_first`"),
         ('{"T": ["two", "words"]}', "[]", 10, r"yields \[\], and not the texts"),
         ('["two", "words"]', "2", 10, "yields 2 for the axis `T`, and not a list"),
         ("    yield {", "    raise ValueError('no text')\n    yield {", 19, "no text"),

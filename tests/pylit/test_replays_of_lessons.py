@@ -23,17 +23,23 @@ from pylit.runs.shapes.trace import read_traces
 ROOT = Path(__file__).parents[2]
 
 
+#: A lesson, or one and which of its replays.
+RUNS = [*LESSONS, "mha 0"]
+
+
 @cache
-def traces(lesson):
-    """The module of traces of a lesson, its replay, and the path of the lesson."""
+def traces(run):
+    """The module of traces of a lesson, its last replay or another one, and its path."""
+    lesson, _, which = run.partition(" ")
+    which = int(which or -1)
     path = ROOT / "docs_src/traces" / LESSONS[lesson].relative_to(ROOT)
-    spec = importlib.util.spec_from_file_location(f"traces_of_{lesson}", path)
+    spec = importlib.util.spec_from_file_location(f"traces_of_{lesson}_{which}", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     functions, report = read_traces(path.read_text(encoding="utf-8"), path.name, Axes())
     assert not report
-    (replay,) = (function.replay for function in functions if function.replay)
-    return module, replay, LESSONS[lesson]
+    replays = [function.replay for function in functions if function.replay]
+    return module, replays[which], LESSONS[lesson]
 
 
 def play(lesson, tracer):
@@ -133,14 +139,14 @@ def found(names, path):
     return value
 
 
-@pytest.mark.parametrize("lesson", LESSONS)
+@pytest.mark.parametrize("lesson", RUNS)
 def test_each_value_of_each_step_is_that_of_another_run_to_half_a_level(lesson):
     comparison = Comparison(lesson)
     assert comparison.position == len(comparison.data.steps)
     assert comparison.compared == set(range(len(comparison.data.tensors)))
 
 
-@pytest.mark.parametrize("lesson", LESSONS)
+@pytest.mark.parametrize("lesson", RUNS)
 def test_exactly_the_lines_that_ran_have_steps(lesson):
     data, ran = recorded(lesson), set()
     plan = read_plan(data.path.read_text(encoding="utf-8"))
@@ -162,17 +168,20 @@ def test_exactly_the_lines_that_ran_have_steps(lesson):
     assert statements <= stepped <= statements | ran
 
 
-@pytest.mark.parametrize("lesson", LESSONS)
-def test_it_is_small_and_has_three_to_five_stops(lesson):
+@pytest.mark.parametrize("lesson", RUNS)
+def test_it_is_small_and_has_three_to_eight_named_stops(lesson):
     data = recorded(lesson)
-    assert 3 <= len(data.stops) <= 5
+    assert 3 <= len(data.stops) <= 8
     stops = [one["step"] for one in data.stops]
     assert stops == sorted(set(stops))
+    names = [one["name"] for one in data.stops]
+    assert len(set(names)) == len(names)
+    assert all("`" not in name and len(name) <= 16 for name in names)
     assert sum(len(tensor["data"]) for tensor in data.tensors) < 150_000
 
 
 def test_stops_of_attention():
-    queries, raw, scaled, masked, weights = (stop("mha", n) for n in range(5))
+    queries, _, _, raw, scaled, masked, weights, result = (stop("mha", n) for n in range(8))
     assert queries["returns"].shape == (14, 1, 4, 22)
     half = 55 / LEVELS
     torch.testing.assert_close(raw["scores"] / 22**0.5, scaled["scores"], rtol=0, atol=half)
@@ -182,6 +191,17 @@ def test_stops_of_attention():
     rows = weights["attn"].sum(1)
     torch.testing.assert_close(rows, torch.ones_like(rows), rtol=0, atol=14 / LEVELS / 2)
     assert (weights["attn"][0, 0] == 1).all() and (weights["attn"][0, 1:] == 0).all()
+    assert result["returns"].shape == (14, 1, 4, 22)
+
+
+def test_stops_of_the_example_of_attention():
+    queries, keys, values, raw, scaled, weights, result = (stop("mha 0", n) for n in range(7))
+    tired = [made["returns"][2].flatten().tolist() for made in (queries, keys, values, result)]
+    assert tired[:3] == [[2, 2, 0, 0], [-1, 1, 0, 1], [10, 10]]
+    assert raw["scores"][2].flatten().tolist() == [4, 2, 0]
+    assert scaled["scores"][2].flatten().tolist() == [2, 1, 0]
+    assert weights["attn"][2].flatten().tolist() == pytest.approx([0.665, 0.245, 0.090], abs=5e-4)
+    assert tired[3] == pytest.approx([7.55, 3.35], abs=0.01)
 
 
 def test_stops_of_a_decoder_layer():

@@ -75,7 +75,7 @@ class ModuleShapes:
     #: The page that explains the letters.
     page: str = ""
     diagnostics: tuple[Diagnostic, ...] = ()
-    #: The script of its replay; empty if there is none.
+    #: The script of its replays, a line for each; empty if there is none.
     replay: str = ""
 
     @property

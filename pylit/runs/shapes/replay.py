@@ -8,15 +8,17 @@ A replay is a function of a file of traces whose name begins with ``replay``. Wh
 
         One layer of it, with all four heads.
 
-        * `self.scale`: now the scores are smaller.
-        * `masked_fill` (2): …
+        * Scale, `self.scale`: now the scores are smaller.
+        * Mask, `masked_fill` (2): …
         '''
         ...
         yield {"T": list(text)}
         attention(query=x, key=x, value=x)
 
-The docstring has a title, a text, and the stops: notes at the step whose line contains the code, or
-at the second such step. The page asks for the file of a replay when its reader does.
+The docstring has a title, a text, and the stops: names and notes at the step whose line contains
+the code, or at the second such step. A reader goes from stop to stop, or from line to line. A file
+may have several replays; the first is shown first. The page asks for their script when its reader
+does.
 See decision 039.
 """
 
@@ -35,14 +37,19 @@ from pylit.runs.shapes.plan import Plan, read_plan
 from pylit.runs.shapes.sizes import Parts
 from pylit.runs.shapes.tracer import Key
 
-#: A stop: code, which of the steps with it, and the note.
-_STOP = re.compile(r"`(?P<code>[^`]+)`(?: \((?P<turn>\d+)\))?: (?P<note>.*)", re.DOTALL)
+#: A stop: its name, code, which of the steps with it, and the note.
+_STOP = re.compile(
+    r"(?:(?P<name>[^`]+), )?`(?P<code>[^`]+)`(?: \((?P<turn>\d+)\))?:\s+(?P<note>.*)", re.DOTALL
+)
+#: What a replay and its stops tell a reader.
+_TOLD = ("title", "text", "name", "note")
 _ITEM = re.compile(r"^\* ", re.MULTILINE)
 
 
 class Stop(NamedTuple):
-    """A note at a step."""
+    """A name and a note at a step. Without a name it is called by its code."""
 
+    name: str
     code: str
     turn: int
     note: str
@@ -72,13 +79,17 @@ def read_replay(node: ast.FunctionDef, shown: str, report: Report) -> Replay | N
     elif not title:
         message = "needs a docstring, whose first line is its title"
     elif None in stops:
-        message = "has a stop without its code; write '* `self.scale`: the note'"
+        message = "has a stop without its code; write '* Scale, `self.scale`: the note'"
     elif node.args.args or node.args.kwonlyargs:
         message = "takes no arguments, for it chooses a text itself"
     if message:
         report.add(Diagnostic(shown, node.lineno, 1, "replay", f"`{node.name}` {message}"))
         return None
-    found = (Stop(one["code"], int(one["turn"] or 1), one["note"]) for one in stops if one)
+    found = [
+        Stop(one["name"] or one["code"], one["code"], int(one["turn"] or 1), one["note"])
+        for one in stops
+        if one
+    ]
     return Replay(node.name, node.lineno, title.strip(), text.strip(), tuple(found))
 
 
@@ -93,17 +104,20 @@ def replays_of(text: str) -> Iterator[Replay]:
 
 
 def translated_script(script: str, texts: Mapping[str, str]) -> str:
-    """The script of a replay with its texts in another language, by what they are in its own."""
-    start, end = script.index("(") + 1, script.rindex(")")
-    data = json.loads(script[start:end])
+    """The script of replays with their texts in another language, by what they are in their own."""
     written = {
         shown: note
         for text, translation in texts.items()
         for shown, note in ((text, translation), (_html(text), _html(translation)))
     }
-    for part, key in ((data, "title"), (data, "text"), *((stop, "note") for stop in data["stops"])):
-        part[key] = written.get(part[key], part[key])
-    return script[:start] + _json(data) + script[end:]
+    translated = []
+    for line in script.splitlines():
+        start, end = line.index("(") + 1, line.rindex(")")
+        data = json.loads(line[start:end])
+        for part in (data, *data["stops"]):
+            part |= {key: written.get(part[key], part[key]) for key in _TOLD if key in part}
+        translated.append(f"{line[:start]}{_json(data)}{line[end:]}\n")
+    return "".join(translated)
 
 
 def replay_script(
@@ -141,21 +155,21 @@ def replay_script(
         first = now[step["line"]]
         last = _last(step, first, plan, source)
         steps.append({**step, "line": first, "last": last, "values": values})
-    stops: list[tuple[int, str]] = []
-    for code, turn, note in replay.stops:
+    stops: list[tuple[int, str, str]] = []
+    for name, code, turn, note in replay.stops:
         places = [i for i, step in enumerate(steps) if _contains(step, code, source)]
         if len(places) < turn:
             problem = f"there are {len(places)} steps at a line with `{code}`, and the note is"
             problems.append(f"{problem} for step {turn}")
         else:
-            stops.append((places[turn - 1], _html(note)))
+            stops.append((places[turn - 1], name, _html(note)))
     data = {
         "title": replay.title,
         "text": _html(replay.text),
         "texts": texts,
         "tensors": tensors,
         "steps": steps,
-        "stops": [{"step": step, "note": note} for step, note in sorted(stops)],
+        "stops": [{"step": step, "name": name, "note": note} for step, name, note in sorted(stops)],
     }
     return f"pylitReplay({_json(data)});\n", problems
 

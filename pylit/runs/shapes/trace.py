@@ -120,10 +120,7 @@ def read_traces(text: str, shown: str, axes: Axes) -> tuple[tuple[TraceFunction,
         sizes = assign(letters, derived, axes.small - larger, larger)
         found.append(TraceFunction(node.name, node.lineno, sizes))
     for node in replays:
-        if node is not replays[0]:
-            message = f"a page has one replay, and `{replays[0].name}` is before `{node.name}`"
-            report.add(Diagnostic(shown, node.lineno, 1, "replay", message))
-        elif replay := read_replay(node, shown, report):
+        if replay := read_replay(node, shown, report):
             found.append(TraceFunction(node.name, node.lineno, replay=replay))
     return tuple(found), report
 
@@ -136,8 +133,8 @@ class ShapeRuns(Runs):
     _axes = Axes()
 
     def __enter__(self) -> Self:
-        #: By the names of their modules.
-        self._replays: dict[str, Replay] = {}
+        #: By the names of their modules, and then by their own.
+        self._replays: dict[str, dict[str, Replay]] = {}
         return super().__enter__()
 
     def declared(self) -> Iterator[tuple[Sequence[Task], str]]:
@@ -180,7 +177,7 @@ class ShapeRuns(Runs):
         # An answer is about lines: the same code on other lines has another one.
         key, stored = digest(self._axes.text, code.content), {"lines": code.lines}
         if function.replay:
-            self._replays[source.name] = function.replay
+            self._replays.setdefault(source.name, {})[function.name] = function.replay
         return Task(path, function.name, function.line, source.name, arguments, key, stored)
 
     def finish(self, report: Report) -> dict[str, ModuleShapes]:
@@ -229,17 +226,19 @@ class ShapeRuns(Runs):
             first, second = (read_run(run, sizes, now) for run, sizes in pairs)
             traced.append(Traced(f"{self._place(task)}:{task.line}", (first, second)))
         plan = read_plan(module.source.text)
-        faults, script = check(module, plan, traced, self._axes), ""
+        faults, scripts = check(module, plan, traced, self._axes), []
+        forms = [forms_of([one]) for one in traced]
         for task, answer, now in recorded:
-            replay, forms = self._replays[task.owner], [forms_of([one]) for one in traced]
+            replay = self._replays[task.owner][task.function]
             script, problems = replay_script(replay, answer, now, forms, module.source.text)
+            scripts.append(script)
             place = self._place(task), task.line, 1, "replay"
             faults += [Diagnostic(*place, problem) for problem in problems]
         return replace(
             module_lines(module.source.text, plan, traced),
             page=self._axes.page,
             diagnostics=tuple(faults),
-            replay=script,
+            replay="".join(scripts),
         )
 
     def _place(self, task: Task) -> str:

@@ -34,11 +34,15 @@ def replay_brackets():
 
     One cell with the weights that we chose by hand. Its numbers are those of the third table.
 
-    * `c = f * c` (2): The first bracket. The input gate is open, and the candidate 1 is added.
-    * `c = f * c` (4): The second bracket. The forget gate is open, too: 1 stays, and 1 is added.
-    * `c = f * c` (5): The letter *x*. The input gate is closed, and the cell state stays 2.
-    * `c = f * c` (7): The last bracket. The candidate is −1, and the count is back at 0.
-    * `return x, LSTMState(h, c)`: What was shown after each character, and the state at the end.
+    * First bracket, `c = f * c` (2):
+      The first bracket. The input gate is open, and the candidate 1 is added.
+    * Second bracket, `c = f * c` (4):
+      The second bracket. The forget gate is open, too: 1 stays, and 1 is added.
+    * Letter, `c = f * c` (5): The letter *x*. The input gate is closed, and the cell state stays 2.
+    * Last bracket, `c = f * c` (7):
+      The last bracket. The candidate is −1, and the count is back at 0.
+    * Answers, `return x, LSTMState(h, c)`:
+      What was shown after each character, and the state at the end.
     """
     sums = [[-10, 10, 10, -10], [10, 10, 10, -10], [0, 10, -10, 0], [10, 10, 10, 10]]
     lstm, text = LSTM(4, 1, 1), "f(g(x))"

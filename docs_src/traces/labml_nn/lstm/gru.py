@@ -29,17 +29,22 @@ def replay_quotations():
     The first cell is that of the table. It knows whether a quotation is open. The second one tries
     to count the quotation marks, with an update gate of 0.5 at each.
 
-    * `r, z =` (2): The letter *a*. What do the update gates `z` do? Both are 1, so both states
+    * Update gates, `r, z =` (2):
+      The letter *a*. What do the update gates `z` do? Both are 1, so both states
       stay.
-    * `g = torch` (3): The first quotation mark. What may be written? The reset gate of the first
+    * Candidates, `g = torch` (3):
+      The first quotation mark. What may be written? The reset gate of the first
       cell is open, so its candidate is the tanh of −10 times the old state −1. It is 1. That of
       the second cell is 1 at each mark.
-    * `return z * h` (3): How does −1 become 1 in one step? The update gate of the first cell is 0.
+    * First mark, `return z * h` (3):
+      How does −1 become 1 in one step? The update gate of the first cell is 0.
       Nothing of the old state stays, so all of the candidate is written. The second cell has
       counted the mark as 0.5.
-    * `return z * h` (5): The second mark. The first cell turns back to −1. Has the other one two
+    * Second mark, `return z * h` (5):
+      The second mark. The first cell turns back to −1. Has the other one two
       halves now? It has 0.75. To add a half, it had to forget half of what it had.
-    * `return x, torch`: What is left of the line? The first cell knows that a quotation is open.
+    * Answers, `return x, torch`:
+      What is left of the line? The first cell knows that a quotation is open.
       The second one has come to 0.875, and each mark added less than the one before.
     """
     gru, text = GRU(3, 2, 1), '⏎a"b"c"'

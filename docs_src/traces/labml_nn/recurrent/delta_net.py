@@ -56,12 +56,15 @@ def replay_pairs():
     The four pairs of the table, first in the loop, then all at once. All numbers are those of the
     page.
 
-    * `error = v_t` (3): Ann comes for the second time. The memory answered 3 and 1, and she has 1
+    * Error, `error = v_t` (3):
+      Ann comes for the second time. The memory answered 3 and 1, and she has 1
       and 1. So 2 apples are too many.
-    * `memory = memory + k_t` (3): Her row is corrected, and that of Ben is as it was.
-    * `memory = memory + k_t` (4): Cleo's key is similar to both others, so both rows have changed.
-    * `overlaps = beta`: Now all at once. Below the diagonal stand the dot products of the keys.
-    * `written = torch.linalg`: The same four errors, without a memory.
+    * Correction, `memory = memory + k_t` (3): Her row is corrected, and that of Ben is as it was.
+    * Cleo, `memory = memory + k_t` (4):
+      Cleo's key is similar to both others, so both rows have changed.
+    * Overlaps, `overlaps = beta`:
+      Now all at once. Below the diagonal stand the dot products of the keys.
+    * All errors, `written = torch.linalg`: The same four errors, without a memory.
     """
     people = {"Ann": (1.0, 0.0), "Ben": (0.0, 1.0), "Cleo": (0.6, 0.8)}
     who = ["Ann", "Ben", "Ann", "Cleo"]

@@ -56,10 +56,12 @@ def replay_pairs():
 
     The keys and values of the first example. Then Ann is asked once more.
 
-    * `memory = memory` (1): The key of Ann selects the first row, and her value is written there.
-    * `memory = memory` (2): The second row is Ben's. The two do not touch each other.
-    * `memory = memory` (3): Cleo's key belongs to both rows, and both are changed.
-    * `found.append` (4): Ann is asked, with a value of zeros: 6 apples, and 3 of them are Cleo's.
+    * Ann, `memory = memory` (1):
+      The key of Ann selects the first row, and her value is written there.
+    * Ben, `memory = memory` (2): The second row is Ben's. The two do not touch each other.
+    * Cleo, `memory = memory` (3): Cleo's key belongs to both rows, and both are changed.
+    * Question, `found.append` (4):
+      Ann is asked, with a value of zeros: 6 apples, and 3 of them are Cleo's.
     """
     keys = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8], [1.0, 0.0]])[:, None, None]
     values = torch.tensor([[3.0, 1.0], [2.0, 4.0], [5.0, 0.0], [0.0, 0.0]])[:, None, None]

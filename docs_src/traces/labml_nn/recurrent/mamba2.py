@@ -57,10 +57,10 @@ def replay_night():
 
     The loop with the numbers of the table for Ann and Ben, one head with A = −0.1.
 
-    * `h = h + k_t` (1): What Ann has is written into the first row.
-    * `h = log_decay_t` (2): The night takes 30. Only 0.05 of everything is left.
-    * `h = h + k_t` (3): Ben is written into the second row.
-    * `return torch.stack(found), h`: What the question for Ann finds after each step.
+    * Ann, `h = h + k_t` (1): What Ann has is written into the first row.
+    * Night, `h = log_decay_t` (2): The night takes 30. Only 0.05 of everything is left.
+    * Ben, `h = h + k_t` (3): Ben is written into the second row.
+    * Answers, `return torch.stack(found), h`: What the question for Ann finds after each step.
     """
     q = torch.tensor([[1.0, 0], [1, 0], [1, 0]])[:, None, None]
     k = torch.tensor([[1.0, 0], [1, 1], [0, 1]])[:, None, None]

@@ -79,11 +79,13 @@ def replay_layer():
     One layer, the last of the two in the decoder of this site's small model. Its tokens are
     letters, and the first token of the answer is *start*.
 
-    * `self.norm_self_attn`: What self-attention has found is added to the features.
-    * `lambda z: look`: Queries come from the answer, keys and values from the question.
-    * `self.norm_src_attn`: `look.attn` has a row for each letter of the answer, and a column for
+    * Self-attention, `self.norm_self_attn`: What self-attention has found is added to the features.
+    * Cross-attention, `lambda z: look`:
+      Queries come from the answer, keys and values from the question.
+    * Weights, `self.norm_src_attn`:
+      `look.attn` has a row for each letter of the answer, and a column for
       each letter of the question. Each row sums to one.
-    * `self.feed_forward`: Here each letter is processed by itself.
+    * Feed-forward, `self.feed_forward`: Here each letter is processed by itself.
     """
     run = load_run(RESULTS / "encoder_decoder")
     model, letters = run.model().eval(), run.vocabulary.texts

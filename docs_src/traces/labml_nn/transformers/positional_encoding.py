@@ -35,13 +35,16 @@ def replay_table():
     the positional encoding of the small encoder–decoder of this site, which has 88 features of each
     letter.
 
-    * `torch.exp`: Two hands, with the frequencies 1 and 0.01.
-    * `positions.unsqueeze(1)`: A column of positions times a row of frequencies: the angle of each
+    * Frequencies, `torch.exp`: Two hands, with the frequencies 1 and 0.01.
+    * Angles, `positions.unsqueeze(1)`:
+      A column of positions times a row of frequencies: the angle of each
       hand at each position.
-    * `torch.cos`: The table of this page. Its second row is (0.84, 0.54, 0.01, 1.00).
-    * `fixed_positions(self`: The same for 13 letters and 88 features. Fast hands are on the left,
+    * Table, `torch.cos`: The table of this page. Its second row is (0.84, 0.54, 0.01, 1.00).
+    * All letters, `fixed_positions(self`:
+      The same for 13 letters and 88 features. Fast hands are on the left,
       slow ones on the right.
-    * `x + encodings`: The sum still looks like the letters. The position is a hint in each feature.
+    * Sum, `x + encodings`:
+      The sum still looks like the letters. The position is a hint in each feature.
     """
     run = load_run(RESULTS / "encoder_decoder")
     model, letters = run.model().eval(), run.vocabulary.texts

@@ -26,5 +26,5 @@ choice("theme", ["", "light", "dark"], (theme, button) => {
 });
 // Shapes at the ends of lines, lines of code that wrap, and shortcuts of a single key.
 choice("shapes", ["", "off"], (value, button) => { button.ariaPressed = `${value !== "off"}` });
-choice("wrap", ["", "on"], (value, button) => { button.ariaPressed = `${value === "on"}` });
+choice("wrap", ["", "off"], (value, button) => { button.ariaPressed = `${value !== "off"}` });
 choice("keys", ["", "off"], (value, button) => { button.checked = value !== "off" });

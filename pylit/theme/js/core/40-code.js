@@ -8,6 +8,7 @@ const copyButton = (block) => {
   const say = (text, label = text) => {
     button.textContent = text;
     button.ariaLabel = label;
+    button.className = text === _("Copied") ? "done" : "";
   };
   const ready = () => say(_("Copy"), _("Copy the code"));
   button.onclick = async () => {

@@ -11,3 +11,10 @@ const firstPointed = (event) => {
   });
 };
 for (const sign of onPoint) addEventListener(sign, firstPointed);
+// A finger that touches a word of the glossary stays on the page.
+addEventListener("click", (event) => {
+  const term = event.target.closest?.("a.g");
+  if (!term || !matchMedia("(hover: none)").matches) return;
+  event.preventDefault();
+  load("previews.js").then(() => window.pylit.sheet(term)).catch(() => { location = term.href });
+});

@@ -18,8 +18,25 @@ const open = (button, script, start) => load(script).then(start).catch(() => {
   button.outerHTML = `<p role="alert">${_("This did not load. Reload the page to try again.")}</p>`;
   find("[role=alert]").scrollIntoView({ block: "nearest" });
 });
+// Acts where the address leads to what is meant, now or later.
+const addressed = (isMeant, act) => {
+  const look = () => {
+    let target;
+    try { target = document.getElementById(decodeURIComponent(location.hash.slice(1))) } catch { /* not an address of ours */ }
+    if (target && isMeant(target)) act();
+  };
+  addEventListener("hashchange", look);
+  look();
+};
 for (const button of findAll("[data-live]")) {
-  button.onclick = () => open(button, "live/panel.js", () => window.pylit.live.open(button));
+  const start = (from) => window.pylit.live.open(button, from);
+  const press = () => open(button, "live/panel.js", () => start());
+  button.onclick = press;
+  // A link to its section is as good as the button. Who comes near finds it open.
+  addressed((target) => button.isConnected && button.closest(".s")?.contains(target), press);
+  new IntersectionObserver(([{ isIntersecting }]) => {
+    if (isIntersecting && !navigator.connection?.saveData) load("live/panel.js").then(() => start("near")).catch(() => {});
+  }, { rootMargin: "100%" }).observe(button);
 }
 const replay = find(".replay-start");
 if (replay) {
@@ -28,4 +45,6 @@ if (replay) {
     const from = target.closest?.(".replay-start, .c samp");
     if (from) open(replay, "replay.js", () => window.pylit.replay(from));
   });
+  // So does a link to the button.
+  addressed((target) => target === replay, () => replay.click());
 }

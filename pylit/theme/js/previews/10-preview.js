@@ -1,5 +1,5 @@
 // A preview beside a link in code: its signature and first paragraph, or where it leads outside.
-const { load, site } = window.pylit;
+const { _, load, site } = window.pylit;
 const known = new Map();
 window.pylit.previews = (entries) => {
   for (const [name, shown] of Object.entries(entries)) known.set(name, shown);
@@ -60,6 +60,8 @@ const show = async (link) => {
   const content = await contentOf(link).catch(() => []);
   if (owner !== link || !content.length) return;
   tip.replaceChildren(...content);
+  tip.className = "";
+  tip.popover = "manual";
   tip.showPopover();
   place(link);
   link.setAttribute("aria-describedby", "preview");
@@ -97,6 +99,18 @@ addEventListener("scroll", follow, { capture: true, passive: true });
 addEventListener("keydown", (event) => {
   if (event.key === "Escape" && owner) hide();
 });
+
+// What a word means, with the way to its entry. A tap elsewhere closes it.
+window.pylit.sheet = async (term) => {
+  const content = await contentOf(term);
+  if (!content.length) throw new Error("no entry");
+  hide();
+  const more = Object.assign(document.createElement("a"), { href: term.href, textContent: _("Open in glossary") });
+  tip.replaceChildren(...content, more);
+  tip.className = "sheet";
+  tip.popover = "auto";
+  tip.showPopover();
+};
 
 // The event that asked for this script.
 window.pylit.preview = (event) => (event.type === "focusin" ? onFocus : onPointer)(event);

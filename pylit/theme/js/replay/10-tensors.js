@@ -17,8 +17,10 @@ const valuesOf = (tensor) => (tensor.values ??= Array.isArray(tensor.data)
   }));
 
 // As many decimals as the levels tell apart.
-const decimalsOf = ({ kind, low, high }) => {
+const decimalsOf = ({ kind, low, high, data }) => {
   if (kind === "bool" || kind === "int" || low === undefined) return 0;
+  // Whole numbers that came as they are.
+  if (Array.isArray(data) && data.every(Number.isInteger)) return 0;
   const least = levelOf({ low, high }) || Math.abs(low) / 1000 || 1;
   return Math.min(Math.max(Math.ceil(-Math.log10(least)), 0), 9);
 };

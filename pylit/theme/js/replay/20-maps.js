@@ -78,7 +78,7 @@ const paint = (view, m, { wide, high, most, hasValues, isChanged = () => false }
   context.fillStyle = css(inks.ground);
   for (let c = 1; wide >= 9 && c < columns; c++) context.fillRect(c * width, 0, 1, canvas.height);
   for (let r = 1; high >= 9 && r < rows; r++) context.fillRect(0, r * height, canvas.width, 1);
-  context.font = `${11 * devicePixelRatio}px "JetBrains Mono", monospace`;
+  context.font = `${(high < 32 ? 11 : 14) * devicePixelRatio}px "JetBrains Mono", monospace`;
   Object.assign(context, { textAlign: "center", textBaseline: "middle" });
   const patterns = new Map();
   const changed = (r, c) => r >= 0 && c >= 0 && r < rows && c < columns && isChanged(view.indexOf(m, r, c));
@@ -143,7 +143,10 @@ const drawMap = (view, m, look, summed) => {
 const FEW = 48;
 const sizeOf = ({ rows, columns }, count, room, beside) => {
   const fits = (maps) => Math.floor((room.width / maps - beside) / columns.size);
-  if (rows.size * columns.size * count <= FEW && fits(1) >= 52) return { wide: 52, high: 24, hasValues: true };
+  if (rows.size * columns.size * count <= FEW && fits(1) >= 52) {
+    const high = Math.min(Math.max(Math.floor((0.6 * room.height) / rows.size), 24), 36);
+    return { wide: Math.min(fits(count), 2 * high) >= 52 ? Math.min(fits(count), 2 * high) : 52, high, hasValues: true };
+  }
   // Every token of a text of a line or two can be read.
   const low = rows.tokens && rows.size <= 24 ? 10 : 4;
   let high = Math.min(Math.max(Math.floor(room.height / rows.size), low), 18);

@@ -161,7 +161,7 @@ const tensorBlock = (name, tensor, before, texts, room) => {
     const which = el("select", { "aria-label": _("Map"), onchange: redraw(() => { cell.m = which.selectedIndex }) },
       ...list(view.count, (m) => el("option", { selected: m === cell.m }, view.title(m))));
     // Two axes may have one letter, so they have their number, too, as `dim` takes it.
-    const sums = el("select", { "aria-label": _("Sum") }, el("option", { value: "" }, _("No sum")));
+    const sums = el("select", { "aria-label": _("Sum") }, el("option", { value: "" }, _("Sums: none")));
     sums.onchange = () => { chosen.sum = sums.value; drawAll() };
     for (const axis of summable(view)) {
       const text = axis.letter ? _("Sum over axis {0}: {1}", axis.at, axis.letter) : _("Sum over axis {0}", axis.at);

@@ -42,11 +42,13 @@ def replay_hell():
     The small language model of this site has two layers with 256 hidden units each. The first layer
     reads all letters, then the second reads its states.
 
-    * `self.initial(`: Before the first letter the state is zero.
-    * `self.cell(x_t, h)`: The letter *h* has moved the state.
-    * `self.cell(x_t, h)` (3): The state after the first *l*. "Before" shows the one after *e*.
-    * `self.cell(x_t, h)` (4): The same letter again, and the state is another one.
-    * `logits = F.linear`: A logit for each of 65 characters, after each letter. After *h* that of
+    * Zero state, `self.initial(`: Before the first letter the state is zero.
+    * After h, `self.cell(x_t, h)`: The letter *h* has moved the state.
+    * After l, `self.cell(x_t, h)` (3):
+      The state after the first *l*. "Before" shows the one after *e*.
+    * A second l, `self.cell(x_t, h)` (4): The same letter again, and the state is another one.
+    * Logits, `logits = F.linear`:
+      A logit for each of 65 characters, after each letter. After *h* that of
       *e* is the largest, and after *hel* that of *l*.
     """
     run = load_run(RESULTS / "elman")

@@ -49,13 +49,17 @@ def replay_memory():
     The small Feedback Transformer of this site, with two layers, reads “to be” letter by letter.
     Memory has one slot more after each of them.
 
-    * `self.softmax(self.weights)`: The shares of the embedding and of the two layers in what is
+    * Shares, `self.softmax(self.weights)`:
+      The shares of the embedding and of the two layers in what is
       remembered. They are the same at every step.
-    * `memory.slots()`: At the first letter there is nothing to attend to.
-    * `memory.append` (1): The first slot is there. Slots are keys and values here, for each head.
-    * `self.attn = attn` (2): In the second layer the second letter has one slot to attend to. So
+    * Empty memory, `memory.slots()`: At the first letter there is nothing to attend to.
+    * First slot, `memory.append` (1):
+      The first slot is there. Slots are keys and values here, for each head.
+    * Second letter, `self.attn = attn` (2):
+      In the second layer the second letter has one slot to attend to. So
       its weight is 1.
-    * `self.attn = attn` (8): At the fifth letter there are four slots. The weights of each head sum
+    * Fifth letter, `self.attn = attn` (8):
+      At the fifth letter there are four slots. The weights of each head sum
       to one.
     """
     run = load_run(RESULTS / "feedback")
