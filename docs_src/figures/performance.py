@@ -1,4 +1,7 @@
-"""Tables of what `make bench` recorded in docs_src/results/performance."""
+"""Charts and tables of what `make bench` recorded in docs_src/results/performance.
+
+What was not measured is not shown: the build stops.
+"""
 
 import json
 from collections.abc import Callable
@@ -6,11 +9,172 @@ from datetime import date
 from pathlib import Path
 from statistics import mean, median
 
-from pylit.figures.draw import Table
+from pylit.figures.draw import Figure, Table, bar_list
 
 RESULTS = Path(__file__).parents[1] / "results"
 MISSING = "—"
 PEER = "feedback-transformer-pytorch"
+
+
+def machines():
+    """Where and when each benchmark ran."""
+    head = ["benchmark", "processor", "cores", "threads", "PyTorch", "day", "commit"]
+    lines = []
+    for path in sorted((RESULTS / "performance").glob("*.json")):
+        tables = json.loads(path.read_text(encoding="utf-8"))["tables"]
+        for one in tables:
+            machine, day = one["machine"], date.fromisoformat(one["date"])
+            processor = f"{machine['processor']}, {machine['vectors']}"
+            cells = [processor, str(machine["cores"]), str(one["threads"]), machine["torch"]]
+            cells += [f"{day.day} {day:%B %Y}", (one["commit"] or "?")[:7]]
+            lines.append([path.stem, *cells])
+    return Table(head, list(map(list, dict.fromkeys(map(tuple, lines)))), align="lwrrlll")
+
+
+def _bars(name, part, is_wanted, label, title, value="ms", most=None):
+    """Bars of the rows of a record, with what they say as text."""
+    _, rows = _read(name, part, is_wanted)
+    shown = [f"{_number(row[value])} {'ms' if value == 'ms' else '×'}" for row in rows]
+    values = [row[value] for row in rows]
+    labels = [label(row) for row in rows]
+    words = f"{title}: " + "; ".join(map(" ".join, zip(labels, shown, strict=True)))
+    return bar_list(labels, values, shown, title=title, most=most), words, rows
+
+
+def _chart(bars, says, table):
+    """A figure of some lists of bars, a sentence, and the table that they are from."""
+    return Figure(
+        [panel for panel, _, _ in bars],
+        ". ".join(words for _, words, _ in bars),
+        table=table,
+        says=says,
+    )
+
+
+def feedback_chart():
+    """A training step in each implementation, at both settings."""
+
+    def bars(setting, title):
+        def is_wanted(row):
+            return row["setting"] == setting and row["work"] == "train"
+
+        return _bars("feedback", "speed", is_wanted, lambda row: row["form"], title)
+
+    both = bars("A", "training step, smaller setting"), bars("B", "training step, larger setting")
+    small, large = (_number(rows[-1]["ratio"]) for _, _, rows in both)
+    says = (
+        f"The C++ kernel trains {small} and {large} times as fast as the faster model of "
+        "labml-nn 0.5.1."
+    )
+    return _chart(both, says, feedback_a())
+
+
+def _range(rows):
+    ratios = sorted(row["ratio"] for row in rows)
+    return f"{_number(ratios[0])} to {_number(ratios[-1])} times"
+
+
+def elman_chart():
+    """How much faster than nn.RNN, at each setting."""
+
+    def bars(work, title):
+        def is_wanted(row):
+            return row["form"] == "ours, C++ kernel" and row["work"] == work
+
+        def label(row):
+            layers = f", {row['layers']} layers" if row["layers"] > 1 else ""
+            return f"{row['units']} units, B {row['batch']}{layers}"
+
+        return _bars("elman", "speed", is_wanted, label, title, "ratio")
+
+    both = (
+        bars("train", "training step, times as fast as nn.RNN"),
+        bars("forward", "forward pass, times as fast"),
+    )
+    says = (
+        f"With its kernel the layer trains {_range(both[0][2])} as fast as nn.RNN, and runs "
+        f"forward {_range(both[1][2])} as fast."
+    )
+    return _chart(both, says, elman())
+
+
+def attention_chart():
+    """Ours and PyTorch's beside labml-nn's."""
+
+    def bars(work, title):
+        def is_wanted(row):
+            return row["form"] != "labml-nn" and row["work"] == work
+
+        return _bars(
+            "attention",
+            "speed",
+            is_wanted,
+            lambda row: f"{row['form']}, {row['setting']}",
+            title,
+            "ratio",
+        )
+
+    both = (
+        bars("train", "training step, times as fast as labml-nn"),
+        bars("forward", "forward pass, times as fast"),
+    )
+    ours, theirs = (
+        [row for row in both[0][2] if row["form"] == form] for form in ("ours", "PyTorch")
+    )
+    says = (
+        f"Attention trains {_range(ours)} as fast as in labml-nn 0.5.1, and nn.MultiheadAttention "
+        f"{_range(theirs)}."
+    )
+    return _chart(both, says, attention())
+
+
+def mixers_chart():
+    """The fastest form of each layer, for the longest sequence."""
+    _, rows = _read("mixers", "speed", lambda row: row["work"] == "train")
+    longest = max(row["length"] for row in rows)
+    chosen = ("attention", "LSTM", "linear attention, chunks", "DeltaNet, chunks")
+    chosen += ("Gated DeltaNet, chunks", "Mamba-2, chunks")
+
+    def bars(work, title):
+        def is_wanted(row):
+            return (row["work"], row["length"]) == (work, longest) and row["form"] in chosen
+
+        return _bars("mixers", "speed", is_wanted, lambda row: row["form"], title)
+
+    both = (
+        bars("train", f"forward and backward, {longest:,} tokens"),
+        bars("forward", f"forward, {longest:,} tokens"),
+    )
+    times = {row["form"]: row["ms"] for row in both[0][2]}
+    fastest = min(times, key=times.__getitem__)
+    ratio = _number(times["attention"] / times[fastest])
+    says = (
+        f"At {longest:,} tokens {fastest.replace(',', ' in')} takes the least time in training. "
+        f"Attention takes {ratio} times as much."
+    )
+    return _chart(both, says, mixers())
+
+
+def generation_chart():
+    """A token after the longest context, one sequence."""
+    _, rows = _read("generation", "tokens")
+    last = max(row["context"] for row in rows)
+
+    def bars(form, title, value="ms"):
+        def is_wanted(row):
+            return (row["context"], row["batch"], row["form"]) == (last, 1, form)
+
+        return _bars("generation", "tokens", is_wanted, lambda row: row["model"], title, value)
+
+    both = (
+        bars("re-reads the context", f"re-reading {last} tokens"),
+        bars("ours, decoding step", "from the state, times as fast", "ratio"),
+    )
+    says = (
+        f"After {last} tokens a step from the state is {_range(both[1][2])} as fast as reading "
+        "them anew."
+    )
+    return _chart(both, says, generation())
 
 
 def feedback_a():
@@ -142,7 +306,7 @@ def _mixers(is_wanted):
         "Milliseconds, the median over the rounds. Train is forward and backward. A reference is "
         "the same layer without our kernel. PyTorch's alone leaves attention to PyTorch."
     )
-    return _finished(head, lines, table, (), note)
+    return _finished(head, lines, table, (), f"{note} {_where(table)}")
 
 
 def mixers_tokens():
@@ -157,7 +321,7 @@ def mixers_tokens():
         lines[-1] += [f"{row['bytes']:,}" for row in own]
     head = ["layer", *(f"after {length:,}, ms" for length in lengths or [0])]
     head += [f"bytes after {length:,}" for length in lengths or [0]]
-    return _finished(head, lines, table, (), "Milliseconds for a token.")
+    return _finished(head, lines, table, (), f"Milliseconds for a token. {_where(table)}")
 
 
 def generation():
@@ -202,17 +366,21 @@ def text():
 
 
 def _read(name, part, is_wanted: Callable = lambda row: True):
-    """The table measured with the most threads, and its rows; `None` where nothing was measured."""
+    """The table measured with the most threads, and its rows.
+
+    Raises `LookupError` where nothing was measured.
+    """
     # Folders are listed, so that a build notices a file that is new.
     folder = RESULTS / "performance"
     there = folder.name in {path.name for path in RESULTS.glob("*")}
     paths = {path.stem: path for path in sorted(folder.glob("*.json"))} if there else {}
+    missing = f"{name}: {part} was not measured; run make bench NAMES={name}, or leave it out"
     if name not in paths:
-        return None, []
+        raise LookupError(missing)
     tables = json.loads(paths[name].read_text(encoding="utf-8"))["tables"]
     found = [table for table in tables if table["table"] == part]
     if not found:
-        return None, []
+        raise LookupError(missing)
     table = max(found, key=lambda one: one["threads"])
     return table, [row for row in table["rows"] if is_wanted(row)]
 
@@ -221,19 +389,18 @@ def _words(row, keys):
     return ", ".join(text.format(row.get(key)) for key, text in keys.items())
 
 
-def _finished(head, lines, table, rows, note=""):
-    """A table with the machine that it was measured on; one line where there is no record."""
-    if table is None or not lines:
-        row = ["not measured here", *[MISSING] * (len(head) - 1)]
-        return Table(head, [row], notes=["The command make bench measures it."])
+def _where(table):
+    """The machine in a sentence, for tables of other pages."""
     machine, threads = table["machine"], table["threads"]
-    day = date.fromisoformat(table["date"])
-    notes = [note] if note else []
-    notes.append(
-        f"{machine['processor']}, {machine['cores']} cores, {machine['vectors']}, {threads} "
-        f"thread{'s' * (threads > 1)}; PyTorch {machine['torch']}; {day.day} {day:%B %Y}, commit "
-        f"{(table['commit'] or '?')[:7]}."
+    return (
+        f"{machine['processor']}, {machine['cores']} cores, {threads} "
+        f"thread{'s' * (threads > 1)}, PyTorch {machine['torch']}."
     )
+
+
+def _finished(head, lines, table, rows, note=""):
+    """A table, what it means, and how far its rounds lie apart; `machines` says where."""
+    notes = [note] if note else []
     spreads = [(row["high"] - row["low"]) / row["ms"] for row in rows if row.get("rounds", 0) > 2]
     if spreads:
         notes.append(

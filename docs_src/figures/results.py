@@ -73,6 +73,7 @@ def ranges():
     after = {name: final(runs) for name, runs in on_text.items()}
     timed = {name: at_equal(runs, shortest, "process_seconds") for name, runs in on_text.items()}
     order = sorted(after, key=lambda name: after[name].mean)
+    fast = min(timed, key=lambda name: timed[name].mean)
     panels = [
         _range_panel("equal updates", {name: after[name] for name in order}),
         _range_panel("equal CPU time", {name: timed[name] for name in order}),
@@ -86,15 +87,18 @@ def ranges():
         "The losses of nine models in nats per character, each with a point for the mean of the "
         "seeds and a line from the lowest to the highest. From the lowest mean, at equal updates: "
         f"{told[0]}. At equal CPU time: {told[1]}.",
+        table=models(),
+        says=f"At equal updates {NAMES[order[0]]} has the lowest mean, {after[order[0]].mean:.2f}; "
+        f"at equal CPU time {NAMES[fast]}, {timed[fast].mean:.2f}.",
     )
 
 
-def _range_panel(title, spreads):
+def _range_panel(title, spreads, kind_of=STATES, names=NAMES):
     """A row for each model, on one axis."""
-    kinds = list(dict.fromkeys(STATES.values()))
+    kinds = list(dict.fromkeys(kind_of.values()))
     low = min((s.low for s in spreads.values()), default=1.5) - 0.02
     high = max((s.high for s in spreads.values()), default=2.5) + 0.02
-    left = max(len(NAMES[name]) for name in STATES) * LETTER + 8
+    left = max(len(names[name]) for name in kind_of) * LETTER + 8
     top, step = 2 * LINE + 10, 17.0
     bottom = top + step * len(spreads)
 
@@ -103,7 +107,7 @@ def _range_panel(title, spreads):
 
     parts = [text(0, LINE - 3, title, classes="h")]
     x = left
-    for tone, kind in enumerate(kinds):
+    for tone, kind in enumerate(kinds if len(kinds) > 1 else ()):
         parts.append(element("circle", f"f t{tone}", cx=x + 3, cy=2 * LINE - 7, r=3))
         parts.append(text(x + 10, 2 * LINE - 3, kind))
         x += len(kind) * LETTER + 26
@@ -113,8 +117,8 @@ def _range_panel(title, spreads):
         parts.append(text(at(tick), bottom + LINE, f"{tick:.1f}", "middle"))
         tick += 0.1
     for i, (name, spread) in enumerate(spreads.items()):
-        y, tone = top + step * (i + 0.5), kinds.index(STATES[name])
-        parts.append(text(left - 6, y + 4, NAMES[name], "end"))
+        y, tone = top + step * (i + 0.5), kinds.index(kind_of[name])
+        parts.append(text(left - 6, y + 4, names[name], "end"))
         parts.append(line(at(spread.low), y, at(spread.high), y, f"l t{tone}"))
         parts.append(element("circle", f"f t{tone}", cx=at(spread.mean), cy=y, r=3))
     parts.append(text(WIDTH, bottom + 2 * LINE, "loss", "end"))
@@ -191,7 +195,19 @@ def depth_curve():
         [plot.panel()],
         "Validation losses over the number of layers, one line for transformers and one for "
         f"those with feedback: {told or 'nothing yet, the runs are still to be made'}.",
+        table=depth(),
+        says=f"Mean losses by layers: {told}.",
     )
+
+
+def heads_chart():
+    """The same as points and ranges."""
+    return _ablation_chart("heads", heads(), lambda n: "1 head" if n == "1" else f"{n} heads")
+
+
+def positions_chart():
+    """The same as points and ranges."""
+    return _ablation_chart("positions", positions(), str)
 
 
 def heads():
@@ -241,6 +257,18 @@ def shipped():
     head = ["model", "parameters", "MB", "updates", "CPU seconds", "loss"]
     notes = ["The loss of the encoder–decoder is that of a reply."]
     return Table(head, rows, notes=[*notes, *_origin(found)])
+
+
+def _ablation_chart(study, table, label):
+    """A point for the mean of each variant, and a line for its range."""
+    spreads = {name: final(runs) for name, runs in results_of(study, RESULTS).items() if runs}
+    names, order = {name: label(name) for name in spreads}, sorted(spreads, key=spreads.get)
+    told = ", ".join(f"{names[name]} {spreads[name].mean:.3f}" for name in order)
+    panel = _range_panel("validation loss", spreads, dict.fromkeys(spreads, ""), names)
+    says = f"Mean losses from the lowest: {told}."
+    return Figure(
+        [panel], f"A point for each mean, a line for each range. {says}", table, says=says
+    )
 
 
 def _ablation(study, what, name):

@@ -1,4 +1,5 @@
-// What the panels of all pages share: elements, slices of work, maps, distributions, writing on.
+// What the panels of all pages share: a frame that fits one screen, elements, slices of work, maps,
+// distributions, writing on.
 "use strict";
 {
   const live = (window.pylit.live ??= {});

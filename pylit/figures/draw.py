@@ -885,6 +885,8 @@ class Figure:
     stage: Stage | None = None
     #: The script of ``docs_src/live`` with a model, which a button below the figure starts.
     live: str = ""
+    #: A sentence below the caption, with numbers of the run.
+    says: str = ""
 
     def picture(self) -> str:
         """The HTML of its drawings and of its stage."""
@@ -902,8 +904,10 @@ class Figure:
         return picture
 
     def below(self) -> str:
-        """The HTML of its numbers."""
+        """The HTML of its sentence and of its numbers."""
+        says = tag("p", escape(self.says)) if self.says else ""
         if self.table is None:
-            return ""
+            return says
         table = tag("div", tag("table", self.table.cells()), class_="table-scroll")
-        return tag("details", tag("summary", escape(self.table.title)), table)
+        inside = tag("summary", escape(self.table.title)), table, self.table.below()
+        return says + tag("details", *inside)

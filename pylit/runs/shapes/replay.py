@@ -19,7 +19,7 @@ The docstring has a title, a text, and the stops: names and notes at the step wh
 the code, or at the second such step. A reader goes from stop to stop, or from line to line. A file
 may have several replays; the first is shown first. The page asks for their script when its reader
 does.
-See decision 039.
+See decisions 039 and 050.
 """
 
 import ast
