@@ -309,6 +309,7 @@ def _environment(folders: tuple[Path, ...], stamp: str) -> Environment:
     environment.filters["slug"] = slugify
     environment.filters["room"] = _room
     environment.filters["indentation"] = indentation
+    environment.filters["arguments"] = arguments
     return environment
 
 
@@ -317,6 +318,19 @@ def _room(columns: int) -> str:
     if columns <= _ROOMS.start:
         return ""
     return next((f"w{room}" for room in _ROOMS if columns <= room), "over")
+
+
+def arguments(block: Block) -> range:
+    """The lines of arguments in a signature of several lines; `stop` is the line that ends it.
+
+    A phone shows the shapes of arguments below the signature.
+    """
+    texts = [unescape(_TAG.sub("", line.html)).strip() for line in block.lines]
+    start = next((i for i, text in enumerate(texts) if text.startswith(("def ", "async def "))), -1)
+    if start < 0 or texts[start].endswith(":"):
+        return range(0)
+    end = next((i for i, text in enumerate(texts) if i > start and text.startswith(")")), start)
+    return range(block.lines[start].number + 1, block.lines[end].number)
 
 
 def indentation(blocks: Iterable[Block]) -> Markup:

@@ -36,6 +36,19 @@ def test_beside_the_code_or_below_it_but_never_over_it(
     assert chips.evaluate_all(ASTRAY) == []
 
 
+def test_a_phone_collects_those_of_arguments_below_the_signature(visit: Callable[..., Visit]):
+    page = visit(MHA, 390).page
+    block = page.locator(".c", has_text="def attend(")
+    shown = [chip for chip in block.locator("samp").all() if chip.is_visible()]
+    assert len(shown) > 2 and any("key" in chip.inner_text() for chip in shown)
+    end = block.locator(".n").last.bounding_box()
+    for chip in shown:
+        box = chip.bounding_box()
+        assert end and box and box["y"] > end["y"] - 4
+    wide = visit(MHA, 1440).page.locator(".c", has_text="def attend(")
+    assert not any(chip.is_visible() for chip in wide.locator("samp.all").all())
+
+
 def test_switched_off_and_on_and_remembered(visit: Callable[..., Visit]):
     window = visit(MHA, 390)
     button = window.page.get_by_role("button", name="Shapes")

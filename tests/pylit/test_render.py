@@ -8,9 +8,10 @@ import pytest
 from page_tools import SITE, code, section, view
 
 from pylit.addresses import relative
-from pylit.model import DraftSection, Neighbours, NoteHtml, PageGroup, PageLink
+from pylit.model import CodeLine, DraftSection, Neighbours, NoteHtml, PageGroup, PageLink
 from pylit.pages.navigation import Place
-from pylit.pages.render import Renderer
+from pylit.pages.render import Renderer, arguments, indentation
+from pylit.pages.rows import Block
 from pylit.runs.shapes.lines import ModuleShapes
 from pylit.site.options import THEME
 
@@ -133,3 +134,26 @@ def test_the_missing_page_finds_the_root_from_any_address():
     assert '<base href="https://example.org/docs/">' in page
     assert "canonical" not in page
     assert 'name="robots" content="noindex"' in page
+
+
+def lines(*texts: str) -> Block:
+    return Block("", tuple(CodeLine(7 + i, text) for i, text in enumerate(texts)))
+
+
+def test_a_phone_does_without_the_indentation_that_lines_share() -> None:
+    short = lines("    <b>x</b> = 1", "", "        y = x &lt; 2")
+    assert indentation([short]) == ' style="--in:4"'
+    assert indentation([lines("x = 1", "    y")]) == ""
+    # A long line goes on further in than it begins; one of the tags alone is not long.
+    long = lines("    x", f"        {'z' * 60}")
+    assert indentation([long]) == ' style="--in:4;--to:6"'
+    assert indentation([lines(f"x = <a href='{'z' * 60}'>y</a>")]) == ""
+
+
+def test_the_lines_of_arguments_and_where_a_signature_ends() -> None:
+    several = arguments(
+        lines("@once", "    def f(", "        x,", "        y=(1, 2),", "    ) -> int:")
+    )
+    assert list(several) == [9, 10] and several.stop == 11
+    assert not arguments(lines("def f(x):", "    return x"))
+    assert not arguments(lines("x = g(", ")"))

@@ -12,7 +12,7 @@ const el = (tag, properties = {}, ...children) => {
 const list = (length, make) => Array.from({ length }, (_, i) => make(i));
 
 // The colours of the theme, as numbers.
-const INKS = { ground: "page", positive: "link", negative: "bad", weight: "shape", line: "line", edge: "text" };
+const INKS = { ground: "page", positive: "link", negative: "bad", weight: "link", line: "line", edge: "text" };
 let inks;
 const readInks = (element) => {
   // In forced colours all of them would be one. Pictures keep theirs, as they do elsewhere.
@@ -144,7 +144,7 @@ const FEW = 48;
 const sizeOf = ({ rows, columns }, count, room, beside) => {
   const fits = (maps) => Math.floor((room.width / maps - beside) / columns.size);
   if (rows.size * columns.size * count <= FEW && fits(1) >= 52) {
-    const high = Math.min(Math.max(Math.floor((0.6 * room.height) / rows.size), 24), 36);
+    const high = Math.min(Math.max(Math.floor((0.45 * room.height) / rows.size), 24), 36);
     return { wide: Math.min(fits(count), 2 * high) >= 52 ? Math.min(fits(count), 2 * high) : 52, high, hasValues: true };
   }
   // Every token of a text of a line or two can be read.
