@@ -51,12 +51,13 @@ def test_a_phone_collects_those_of_arguments_below_the_signature(visit: Callable
 
 def test_switched_off_and_on_and_remembered(visit: Callable[..., Visit]):
     window = visit(MHA, 390)
-    button = window.page.get_by_role("button", name="Shapes")
-    chips = window.page.locator(".c samp")
+    # The narrowest bar has no room for it; the key is there.
+    button = window.page.locator("#shapes-button")
+    chips = window.page.locator(".c samp:not(.of, .all)")
     height = "document.body.scrollHeight"
     expect(button).to_have_attribute("aria-pressed", "true")
     with_shapes = window.page.evaluate(height)
-    button.click()
+    window.page.keyboard.press("s")
     expect(button).to_have_attribute("aria-pressed", "false")
     expect(chips.first).to_be_hidden()
     assert window.page.evaluate(height) < with_shapes
