@@ -319,8 +319,8 @@ TARGET = ("start", "the", "dog")
 NEXT = ("the", "dog", "end")
 
 
-def whole():
-    """A question goes in, three vectors stand between, and an answer comes out."""
+def _answered():
+    """Of *who sleeps ?*: its memory, the words that are written, and the first head's weights."""
     model, verbs = trained(), ("sleeps",)
     source = tokens([question(verbs)])
     target = tokens([["start", *answer(verbs)]])
@@ -329,7 +329,12 @@ def whole():
         memory = model.encode(source, None)
         logits = model.generator(model.decode(memory, None, target, mask))
     written = [WORDS[i] for i in logits[:, 0].argmax(-1).tolist()]
-    weights = model.decoder.layers[0].src_attn.attn[:, :, 0, 0]
+    return memory, written, model.decoder.layers[0].src_attn.attn[:, :, 0, 0]
+
+
+def whole():
+    """A question goes in, three vectors stand between, and an answer comes out."""
+    memory, written, weights = _answered()
     xs, ts, floor = (52.0, 146.0, 240.0), (366.0, 460.0, 554.0), 214.0
     parts = [
         element("rect", f"l t{GREY}", x=16, y=134, width=260, height=44, rx=6),
@@ -406,6 +411,27 @@ def masks():
         panels,
         "Three tables of three rows, the tokens that look, by three columns, those that they look "
         f"at. In the encoder and in cross-attention all is open. In the decoder {hidden}.",
+    )
+
+
+def crossing():
+    """The weights of cross-attention as numbers, in the model of the first picture."""
+    _, written, weights = _answered()
+    w, left, top, h = 52.0, 56.0, 44.0, 30.0
+    parts = [text(left, 11, "keys and values: the memory", classes=f"t{K}")]
+    for j, name in enumerate(SOURCE):
+        parts.append(word(left + (j + 0.5) * w, top - 8, name, size="small"))
+    parts += _words(left, top, h, TARGET)
+    parts += grid(left, top, weights, A, w, h, most=1.0, digits=3)
+    for i, name in enumerate(written):
+        y = top + (i + 0.5) * h
+        parts += [arrow(left + 3 * w + 8, y, left + 3 * w + 30, y, "l t4")]
+        parts.append(word(left + 3 * w + 38, y + 5, name, "start"))
+    said = "; ".join(f"{name} {listed(row, 3)}" for name, row in zip(TARGET, weights, strict=True))
+    return Figure(
+        [Panel(WIDTH, top + 3 * h + 4, tuple(parts))],
+        f"Weights of the queries of {', '.join(TARGET)} for {', '.join(SOURCE)}: {said}. Then "
+        f"{', '.join(written)} is written.",
     )
 
 

@@ -40,6 +40,9 @@ The decoder has a second attention, **cross-attention**. Its queries come from t
 target, its keys and values from the memory. It needs no causal mask, because the whole
 source is known. *The* asks, *sleeps* fits, and its value is what *the* receives.
 
+![Each row is a query, and then the next token. One head of a small trained
+model.](figure:encoder_decoder.crossing)
+
 ![Each row is a token that looks. What is hatched is
 hidden.](figure:encoder_decoder.masks)
 

@@ -94,6 +94,14 @@ def test_attention_does_not_change_the_other_two_words():
     torch.testing.assert_close(found["after"][1:], drawn.X[1:], rtol=0, atol=1e-4)
 
 
+def test_the_weights_of_cross_attention_add_up():
+    """As printed; each query and the word that is written behind it."""
+    rows = re.findall(r"\w+ \(([^)]*)\)[;.]", drawn.crossing().alt)
+    numbers = [[float(n) for n in row.split(", ")] for row in rows]
+    assert len(numbers) == 3 and [round(sum(row), 3) for row in numbers] == [1, 1, 1]
+    assert drawn._answered()[1] == ["the", "dog", "end"]
+
+
 def test_the_signature_picture_follows_one_token():
     """Its weights are on the verb, as the caption says."""
     caption = PAGE.split("](figure:encoder_decoder.whole)")[0][-60:]
