@@ -653,7 +653,7 @@ def kept():
     """What generation has to remember of earlier tokens."""
     tokens, count, side, gap, left, top = 5, 3, 19.0, 5.0, 64.0, 28.0
     panels = []
-    for name, rows in (("Transformer", range(count)), ("with feedback", [1])):
+    for name, rows in (("Transformer", range(count)), ("shared memory", [1])):
         parts = [title(f"{name}: {2 * len(rows)} vectors a token")]
         for i in rows:
             y = top + i * 28
@@ -661,9 +661,8 @@ def kept():
             parts.append(text(left - 8, y + 14, words, "end"))
             for x in (left + t * (2 * side + gap) for t in range(tokens)):
                 parts += [cell(x, y, side, 20, K, 0.3), cell(x + side, y, side, 20, V, 0.3)]
-                if i == rows[0]:
-                    parts.append(letter(x + side / 2, y + 14, ("k", K), at="middle"))
-                    parts.append(letter(x + 1.5 * side, y + 14, ("v", V), at="middle"))
+                parts.append(letter(x + side / 2, y + 14, ("k", K), at="middle"))
+                parts.append(letter(x + 1.5 * side, y + 14, ("v", V), at="middle"))
         panels.append(Panel(WIDTH, top + 28 * count, tuple(parts)))
     return Figure(
         panels,

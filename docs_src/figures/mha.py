@@ -522,7 +522,7 @@ def scaling():
     found, panels, said, h, top = _products(), [], [], 66.0, 52.0
     mid, unit, bars = 98.0, 2.9, 192.0
     for name, divided in (("without the division", False), ("divided by √d", True)):
-        parts = [title(name), text(mid, 30, "how often which score", "middle")]
+        parts = [title(name), text(mid, 30, "how often each score occurs", "middle")]
         parts.append(text(WIDTH, 30, f"weights of {KEYS} keys", "end", "t0"))
         shares = []
         for i, d in enumerate(SIZES):

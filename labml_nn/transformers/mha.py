@@ -54,9 +54,9 @@ learned and have no names.)
 
 Look at the query of *tired*. It has a 2 at *noun* and at *alive*, so this is what it
 looks for. The key of *dog* has both. *Bone* is a noun, but not alive. *Tired* itself is
-no noun, and with a −1 there it does not choose itself. A value has two numbers here: 10
-for *alive*, and 10 for a *thing* or an *adjective*. (A last matrix makes four features
-of them again. You meet it [below](#several-heads).)
+no noun, and with a −1 there it counts little for itself. A value has two numbers here:
+10 for *alive*, and 10 for a *thing* or an *adjective*. (A last matrix makes four
+features of them again. You meet it [below](#several-heads).)
 
 ![All vectors of the example. Features, queries and keys have the same
 columns.](figure:mha.vectors)
@@ -92,8 +92,8 @@ from a dictionary.
 
 **Why do we divide?** A dot product is a sum of $d_k$ terms, and the more terms, the
 farther it usually is from 0. The softmax of such large scores gives one key nearly all
-the weight. Then its gradient [vanishes](#scaling-and-gradients), and queries and keys
-hardly learn. Divided by
+the weight. A small change of a score then moves no weight: the gradient
+[vanishes](#scaling-and-gradients), and queries and keys hardly learn. Divided by
 $\sqrt{d_k}$, the scores spread alike for every $d_k$, and so do the weights.
 
 ![Random queries and keys of d numbers, and the weights of eight keys, on
@@ -122,7 +122,7 @@ This is the formula of "the paper", which introduced the Transformer
 $$\operatorname{Attention}(Q, K, V)
     = \operatorname{softmax}\!\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
 
-In Python the formula is the last three lines:
+In Python the formula is the last two lines:
 
 ![The framed rows have the numbers of the four steps.](figure:mha.together)
 
@@ -208,7 +208,7 @@ With 1,000 tokens that is a million.
 A model that writes adds one token at a time. Must it compute the earlier ones again?
 No. With a causal mask they receive nothing from later tokens, so in no layer their
 vectors change. Their keys and values stay valid, and we keep them in a
-[cache](#KVCache). The new token is a single query.
+[cache](#KVCache). The query of the new token meets all of them.
 
 ![Only what has full colour is computed.](figure:mha.cache)
 
@@ -237,10 +237,10 @@ other.](figure:mha.curves)
 
 ## The whole in code
 
-`split` reads the features as heads and puts the heads first, `[heads, T, d_k]`, so that
-each `@` computes a product for each head. (`nn.Linear` is a product with a matrix, plus
-a bias; `k.mT` is $K^\top$.) The module below computes the same. It adds checks,
-dropout, a cache, and the shapes of all tensors.
+Each `nn.Linear` has the matrices of all heads side by side, and a bias. `split` makes
+`[heads, T, d_k]` of the result, so each `@` is a product for each head. (`k.mT` is
+$K^\top$.) The module below computes the same. It adds checks, dropout, a cache, and the
+shapes of all tensors.
 
 ```python
 import torch

@@ -100,9 +100,10 @@ Our words have $C = 4$ features, so there are only two hands. The first one alwa
 by 1 radian per position, about a sixth of a turn. How much slower the next one is
 depends on $C$. Here it turns by 0.01. The second word of *dog bites man* has position 1
 and becomes (0, 1, 0, 0) + (0.84, 0.54, 0.01, 1.00) = (0.84, 1.54, 0.01, 1.00). Is the
-1.54 a verb or a hand? With four features the two are mixed. With hundreds there is
-room: of 512 features, a third change by less than 0.1 over the first hundred positions,
-and there a network can learn to keep the word.
+1.54 a verb or a hand? With four features the two are mixed. But of hundreds of hands,
+many are so slow that they add nearly the same everywhere. (Of 512 features, a third
+change by less than 0.1 over the first hundred positions.) The vectors of words are
+learned, too, and can say there what they have to say.
 
 ![Each row is the encoding of a position. One of them is added to
 *bites*.](figure:positional_encoding.worked)
@@ -135,9 +136,9 @@ distances of tens of tokens as for distances of thousands.
 
 Why do we need so many hands? Because one alone is not precise. Between neighbours, the
 tip of the slowest hand moves by 0.0001, too little to be noticed. The tip of the
-fastest hand moves by 0.96, in a straight line, but after a while it comes back. 710
-positions are almost exactly 113 turns. So at positions 14 and 724 you find its tip at
-nearly the same place, only 0.00006 apart. Another hand tells the two apart.
+fastest hand ends 0.96 from where it was, but after a while it comes back. 710 positions
+are almost exactly 113 turns. So at positions 14 and 724 you find its tip at nearly the
+same place, only 0.00006 apart. Another hand tells the two apart.
 
 ![Three of 256 hands at positions 14 and 724.](figure:positional_encoding.alike)
 
@@ -160,14 +161,15 @@ $$
 6.](figure:positional_encoding.turned)
 
 What is that good for? A **head**, one attention with its own matrices, can look at the
-word just before. Let us leave out the tokens, so that the encodings are all it has.
-Each key is the encoding itself. Each query is the encoding times the matrix $W^Q$. In
-it we put the rotation for $k = -1$, a block of 2 × 2 for each hand. So the query of
-position 2 is the encoding of position 1.
+word just before. Let us leave out the tokens, so that the encodings are all it has. (A
+trained $W^Q$ can ignore what the words add.) Each key is the encoding itself. Each
+query is the encoding times the matrix $W^Q$. In it we put the rotation for $k = -1$, a
+block of 2 × 2 for each hand. So the query of position 2 is the encoding of position 1.
 
 Which key fits it best? All encodings are equally long, as each hand adds $\sin^2 +
 \cos^2 = 1$ to the square of the length. So the largest dot product is that of two equal
-ones. It is the key of position 1. With larger queries it gets nearly all the weight.
+ones. It is the key of position 1, with a weight of 0.32. With queries 12 times as large
+it is 0.89.
 
 ![The query of position 2 is the key of position 1.](figure:positional_encoding.back)
 
@@ -175,8 +177,7 @@ The same matrix does this at *every* position. With other rotations a head looks
 number of positions back.
 
 ![Three heads that we set by hand, with 32 features and a causal mask. Queries are
-multiplied by 12 to make the weights sharp. In the first rows there is nothing so far
-back.](figure:heads.by_hand)
+multiplied by 12. In the first rows there is nothing so far back.](figure:heads.by_hand)
 
 ## Does it work?
 
@@ -191,10 +192,11 @@ sinusoids it names every letter before and writes every line backwards, in all r
 (Which letter came first is harder to learn. After 600 updates two runs are always
 right, and three in about three of four cases.) The number $p$ helps with this question.
 At the others it drowns the features, as we feared, though here it is 11 at most.
-Vectors that are
-[learned](#LearnedPositionalEncoding), one for each position, take longer. **Rotary
-positions**, a [later scheme](#relative-schemes), tell a head only how far apart two
-tokens are. That is best for what came first, and not enough for writing backwards.
+Vectors that are [learned](#LearnedPositionalEncoding), one for each position, take
+longer. **Rotary positions**, a [later scheme](#relative-schemes), add nothing to a
+token. They turn its query and its key by the angles of its position, and so tell a head
+only how far apart two tokens are. That is best for what came first, and not enough for
+writing backwards.
 
 ![Right answers: the mean of five runs, and a dot for
 each.](figure:positional_encoding.task)
@@ -208,13 +210,13 @@ In a [language model](autoregressive.py) you gain less. There, each token sees o
 itself and earlier tokens. The first sees one, the second two, and this alone tells the
 model [something about order](#relative-schemes). On Shakespeare the loss is 2.25
 without positions and 2.19 with sinusoids. (The loss is minus the logarithm of the
-probability of the right character, in **nats**.) Rotary positions act in every layer
-and not only below the first, and reach 1.91.
+probability of the right character, in **nats**.) Rotary positions act in every layer,
+and reach 1.91.
 
 **Gains and price.** The encoding has no parameters, costs one addition per feature, and
-you can compute it for any position. But what the matrices of a model make of it was
-learned from texts of one length. Beyond it the model meets angles that it has never
-seen together, and [fails](#longer-texts).
+you can compute it for any position. A rotation would be right everywhere, but nothing
+forces training to find one. Beyond the length of its texts a model meets angles that it
+has never seen together, and [fails](#longer-texts).
 
 ![Left: [language models](#language-models) on text that they had not seen. Right: the
 mean of three runs; training ended at the red line.](figure:positional_encoding.losses)

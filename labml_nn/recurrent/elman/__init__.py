@@ -83,7 +83,8 @@ Read the word with the network. Then choose another word, or turn its memory dow
 
 4. The second *l* gives the same 2. But now unit 1 gets twice 0.96, which is 1.93. (Only
    what is printed is rounded.) The state is (0.96, 0.96). Unit 1 says: "the letter
-   before this one was an *l*". (A third unit could keep this for longer.)
+   before this one was an *l*". Of *h* and *e* nothing is left: what is new overwrites
+   what is old.
 
 ![From below: letter, state, probabilities of the next letter.](figure:elman.hello)
 
@@ -129,22 +130,22 @@ weight a little to the side on which the loss falls, and repeat.
 
 But how does the loss change with $U$, which was used at every step? We **unroll** the
 network. We draw one copy of the cell for each step, and the state of one copy is an
-input of the next. All copies share their weights. So this is a feed-forward network,
-as deep as the text is long. Its ordinary gradient is called **backpropagation through
-time**. It comes back from copy to copy, and what all copies say about a weight is added
-up.
+input of the next. All copies share their weights. So this is a feed-forward network, as
+deep as the text is long. To compute its ordinary gradient is called **backpropagation
+through time**. The gradient comes back from copy to copy, and what all copies say about
+a weight is added up.
 
 ![How the loss at step 7 changes with each state: the thicker the line, the longer this
 gradient. The numbers are lengths, divided by that of the last
 one.](figure:elman.backward)
 
-**Why does its length change?** Take one unit without inputs and without $f$: $h_t = u
-h_{t-1}$. After 50 steps $h_{50} = u^{50} h_0$, so a small change of $h_0$ changes
-$h_{50}$ by $u^{50}$ times as much. For $u = 0.9$ that is 0.005. The gradient has
-**vanished**, and the network can hardly learn from what happened 50 steps ago. For $u =
-1.1$ you get 117. The gradient **explodes**. Only $u = \pm 1$ does neither. In a network
-each step back multiplies by $U$ and by [the slopes of $f$](#the-gradient), which are 1
-at most.
+**Why does the gradient shrink or grow?** Take one unit without inputs and without $f$:
+$h_t = u h_{t-1}$. After 50 steps $h_{50} = u^{50} h_0$, so a small change of $h_0$
+changes $h_{50}$ by $u^{50}$ times as much. For $u = 0.9$ that is 0.005. The gradient
+has **vanished**, and the network can hardly learn from what happened 50 steps ago. For
+$u = 1.1$ you get 117. The gradient **explodes**. Only $u = \pm 1$ does neither. In a
+network, how much $U$ stretches a vector plays the part of $u$, and [the slopes of
+$f$](#the-gradient), which are 1 at most, take some of it away.
 
 ![A change of one unit, so many steps later.](figure:elman.powers)
 
@@ -157,8 +158,8 @@ Its direction stays the same, but no update is too large. This does not bring ba
 has vanished. Nor does it help if the gradient is infinite: then the factor is 0, and
 $0 \cdot \infty$ is NaN, not a number.
 
-![Right: a unit that starts at 1 and should be 0.5 after 50 steps; one update, learning
-rate 0.01.](figure:elman.clipping)
+![Right: one unit with $h_0 = 1$, which should have $h_{50} = 0.5$; one update from the
+weight 1.05, learning rate 0.01.](figure:elman.clipping)
 
 **Long texts.** We read them in chunks. The state after one chunk starts the next, so
 the network still uses what it read long ago. But we let the gradient stop at the
@@ -168,17 +169,17 @@ Otherwise each update would go back through the whole text.
 ![Truncated backpropagation through time.](figure:elman.chunks)
 
 Let us try it: [40 lines](#training-and-generation) train 16 units to continue *hello
-yellow fellow,* which has nine different characters. One-hot vectors give way to
-**embeddings**, vectors of any width that are learned like every weight. After 50
-updates the model has learned what we built by hand.
+yellow fellow,* which has nine different characters, with the comma. One-hot vectors
+give way to **embeddings**, vectors of any width that are learned like every weight.
+After 50 updates the model has learned what we built by hand.
 
 ![Training, and what it has achieved.](figure:elman.learning)
 
 ## When memory decides
 
 You see at each step whether a switch is pressed, and each press turns a lamp on or off.
-Is it on now? No window of steps tells you, however wide it is. If the lamp was on
-before the window and not off, everything is the other way round.
+Is it on now? No window tells you, if it misses the beginning. If the lamp was on before
+the window and not off, everything is the other way round.
 
 ![Each step is a press or a dot. The last four are the same.](figure:elman.lamp)
 
@@ -187,9 +188,8 @@ of 16 numbers. The second sees the last four steps. The third is like the first,
 stays 0, so it can only guess. From step 5 on, so must the second: its window no longer
 reaches back to the beginning. (At steps 3 and 4 it has not learned what it could.) With
 memory, all five networks are right at step 1,000 in each of 1,000 tests. They have
-learned what to do at *one* step, and that works at any. The gradient need not reach
-back 1,000 steps: it decides how far a network can *learn* to look, and what is kept
-depends on what it has learned.
+learned what to do at *one* step, and that works at any. Learning needs a gradient that
+reaches back; to keep what you know how to keep needs none.
 
 ![Equal distances, equal factors. [How it was
 measured](#the-task-with-the-lamp).](figure:elman.lamp_by_step)
@@ -201,18 +201,17 @@ is high at the first letter of a word and falls towards the last. The network th
 can [try below](#try-it) has read Shakespeare. On a verse that it has not seen, the
 first letter of a word costs it 2.67 nats on average, and each later one 0.74.
 
-![The loss of each letter; orange: first letters of
+![The loss of each letter; brown: first letters of
 words.](figure:trained.surprise_of_elman)
 
 ## Gains and price
 
 Each step costs the same, whether it reads the first token or the millionth. And with
 $N$ hidden units, all that a layer keeps is $N$ numbers. But they must do for
-everything, and new information overwrites old. A
-[transformer](../../transformers/mha.py) stores every token instead. The steps must also
-wait for each other. And what was long ago has come through every step since, and the
-gradient must go back through them all. The [LSTM](../../lstm/__init__.py) was invented
-for that.
+everything. A [transformer](../../transformers/mha.py) stores every token instead. The
+steps must also wait for each other. And what was long ago has come through every step
+since, and the gradient must go back through them all. The
+[LSTM](../../lstm/__init__.py) was invented for that.
 
 ![The paler a state, the less of a gradient at the sixth letter arrives
 there.](figure:elman.price)
@@ -258,8 +257,8 @@ CPU core, runs in this page. It writes like this:
 Watch its hidden units while it reads, see how far back the gradient reaches, and change
 one letter to see how soon it is forgotten.
 
-![Above a unit that is negative in names, below one that is positive at vowels, with few
-exceptions.](figure:live.units)"""
+![Above a unit that is negative in names, below one that is positive at vowels, and at
+some other letters.](figure:live.units)"""
 
 import math
 from collections.abc import Callable

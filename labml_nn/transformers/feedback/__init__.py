@@ -52,8 +52,9 @@ far as anyone knows, no fixed number of layers is enough for programs of any len
 
 The **Feedback Transformer** ([@fan2020feedback]) puts what was concluded where every
 layer can see it. After each line it writes one vector, a **slot**, to a **memory**. In
-our example a slot says what its line has set. At all later steps *every* layer attends
-to this memory, the lowest layer too. So it has to read one line after the other:
+our example a slot says what its line has set, or what it prints. At all later steps
+*every* layer attends to this memory, the lowest layer too. So it has to read one line
+after the other:
 
 1. **Write.** Steps 0 and 1 read the first two lines. Each writes one slot.
 
@@ -93,8 +94,9 @@ for `y`. Suppose that in line 2 the embedding knows only the 4 that is added, th
 Each layer has a learned number, its **layer weight** $a_l$, and the embedding has one
 as layer 0. The *softmax* turns them into **shares**, which are positive and sum to one:
 raise $e$ to each, and divide by the sum. They are *the same at every step*. Shares
-times outputs, added up, are the **memory vector** $m$. Here we have chosen the weights
-so that it is (7, 0), and slot 2 says that `x` is 7.
+times outputs, added up, are the **memory vector** $m$. Nine tenths of it are the 7 of
+layer 2, and we chose a 4 and a 10 that do no harm: it is (7, 0), and slot 2 says that
+`x` is 7.
 
 ![Nearly all of it comes from layer 2.](figure:feedback.mixture)
 
@@ -144,8 +146,8 @@ network](../../recurrent/elman/__init__.py).
 **Can it learn over long distances?** Training needs the **gradient**: how the **loss**,
 the error, would change with each earlier number. In a recurrent network it travels back
 through every step, and fades on the way. Here it has a second way, attention, which
-leads from the last loss to the first slot in one hop. (A Transformer has this way,
-too.)
+leads from the last loss to the first slot in one hop, as in a Transformer. So what was
+written long ago can still be learned.
 
 ![The gradient from a loss to an early slot.](figure:feedback.hops)
 
@@ -159,10 +161,10 @@ little work.
 ![The number in a cell says when it is computed.](figure:feedback.schedule)
 
 As the code stands below, an update takes 6.7 times as long as that of a Transformer.
-Most of this time goes into starting many small operations. On a CPU, our
-[kernels](../../kernels/__init__.py), programs in C++ for such loops, make up for it. On
-a GPU, which does thousands of things at once, we expect the price to stay. (We have not
-measured one.)
+Most of this time goes into starting many small operations. A CPU with two threads does
+little at once anyway, so our [kernels](../../kernels/__init__.py), programs in C++ for
+such loops, make up for it there. On a GPU, which does thousands of things at once, we
+expect the price to stay. (We have not measured one.)
 
 ![A training step with 4 layers of 128 features, 16 texts of 128 tokens, and two CPU
 threads.](figure:feedback.times)
@@ -195,7 +197,8 @@ Watch the memory grow, see what each head attends to, and make the memory shorte
 
 The attention of a layer is PyTorch's own. To the scores it adds a mask, here the bias
 `b` of each head and distance. (The module has one [more term](#distances), which is
-zero at first.) At step 0 the memory is empty, and attention is left out.
+zero at first.) Here `b` is divided by the root already. At step 0 the memory is empty,
+and attention is left out.
 
 ```python
 import torch

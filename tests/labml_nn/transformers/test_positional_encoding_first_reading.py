@@ -12,6 +12,7 @@ import torch
 from stages import check_first, play
 
 from docs_src.figures import positional_encoding as figures
+from docs_src.figures.heads import SHARP
 from docs_src.tasks import positional_encoding as task
 from docs_src.tasks import results
 from labml_nn import kernels
@@ -160,7 +161,7 @@ def test_hands_and_their_precision():
         return (hand[p] - hand[q]).norm().item()
 
     assert f"the tip of the slowest hand moves by {apart(slow, 0, 1):.4f}, too little" in PAGE
-    assert f"fastest hand moves by {apart(fast, 0, 1):.2f}, in" in PAGE
+    assert f"fastest hand ends {apart(fast, 0, 1):.2f} from" in PAGE
     assert apart(fast, 0, 1) == pytest.approx(2 * math.sin(0.5))
     assert round(710 / (2 * math.pi), 4) == 113.0
     assert f"only {apart(fast, 14, 724):.5f} apart" in PAGE
@@ -170,6 +171,14 @@ def test_hands_and_their_precision():
     # Where there is room for the word.
     low, high = table[:100].aminmax(dim=0)
     assert (high - low < 0.1).double().mean().item() == pytest.approx(1 / 3, abs=0.01)
+
+
+def test_how_sharply_a_head_looks_back():
+    """The query of position 2 is the encoding of position 1; the weight of its key."""
+    scores = TABLE @ TABLE[1] / 2
+    weight, sharper = (scores.mul(factor).softmax(0)[1].item() for factor in (1, SHARP))
+    assert f"with a weight of {weight:.2f}. With queries {SHARP:.0f} times" in PAGE
+    assert f"as large it is {sharper:.2f}." in PAGE
 
 
 def test_precision_of_the_table():
@@ -354,7 +363,7 @@ def test_losses_with_each_kind_of_positions():
     (said,) = cells("| no positions | learned vectors | sinusoids | rotary positions |")
     none, _, sinusoids, rotary = said
     assert f"loss is {none} without positions and {sinusoids} with sinusoids" in PAGE
-    assert f"below the first, and reach {rotary}." in PAGE
+    assert f"act in every layer, and reach {rotary}." in PAGE
     assert said == [f"{loss:.2f}" for loss in losses]
     assert max(run["result"]["seconds"] for of in runs for run in of) < 60
     assert {round(run["result"]["seconds"]) for run in runs[2]} <= {17, 18}
