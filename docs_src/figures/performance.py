@@ -66,7 +66,7 @@ def feedback_chart():
         f"The C++ kernel trains {small} and {large} times as fast as the faster model of "
         "labml-nn 0.5.1."
     )
-    return _chart(both, says, feedback_a())
+    return _chart(both, says, _feedback_a_table())
 
 
 def _range(rows):
@@ -95,7 +95,7 @@ def elman_chart():
         f"With its kernel the layer trains {_range(both[0][2])} as fast as nn.RNN, and runs "
         f"forward {_range(both[1][2])} as fast."
     )
-    return _chart(both, says, elman())
+    return _chart(both, says, _elman_table())
 
 
 def attention_chart():
@@ -125,7 +125,7 @@ def attention_chart():
         f"Attention trains {_range(ours)} as fast as in labml-nn 0.5.1, and nn.MultiheadAttention "
         f"{_range(theirs)}."
     )
-    return _chart(both, says, attention())
+    return _chart(both, says, _attention_table())
 
 
 def mixers_chart():
@@ -174,10 +174,10 @@ def generation_chart():
         f"After {last} tokens a step from the state is {_range(both[1][2])} as fast as reading "
         "them anew."
     )
-    return _chart(both, says, generation())
+    return _chart(both, says, _generation_table())
 
 
-def feedback_a():
+def _feedback_a_table():
     """Training and inference at the smaller setting."""
     return _feedback("A")
 
@@ -246,13 +246,13 @@ def _beside(name, part, keys):
     return _finished(head if forms else ["setting", "ms"], lines, table, rows, note)
 
 
-def elman():
+def _elman_table():
     """Beside nn.RNN."""
     keys = {"work": "{}", "units": "{} units", "seq_len": "T {}", "batch": "B {}"}
     return _beside("elman", "speed", {**keys, "layers": "{} layers"})
 
 
-def attention():
+def _attention_table():
     """Two large settings."""
     return _beside("attention", "speed", {"work": "{}", "setting": "{}"})
 
@@ -324,7 +324,7 @@ def mixers_tokens():
     return _finished(head, lines, table, (), f"Milliseconds for a token. {_where(table)}")
 
 
-def generation():
+def _generation_table():
     """One more token, over contexts and batches."""
     table, rows = _read("generation", "tokens")
     contexts = sorted({row["context"] for row in rows})

@@ -38,7 +38,7 @@ MISSING = "—"
 SHIPPED_NAMES = {**NAMES, "delta_net": NAMES["gated_delta_net"]}
 
 
-def models():
+def _models_table():
     """The models at equal updates and at equal time."""
     found = results_of("models", RESULTS)
     on_text = _on_text()
@@ -87,7 +87,7 @@ def ranges():
         "The losses of nine models in nats per character, each with a point for the mean of the "
         "seeds and a line from the lowest to the highest. From the lowest mean, at equal updates: "
         f"{told[0]}. At equal CPU time: {told[1]}.",
-        table=models(),
+        table=_models_table(),
         says=f"At equal updates {NAMES[order[0]]} has the lowest mean, {after[order[0]].mean:.2f}; "
         f"at equal CPU time {NAMES[fast]}, {timed[fast].mean:.2f}.",
     )
@@ -138,7 +138,7 @@ def _shortest(found):
     return min((run.last.process_seconds for runs in found.values() for run in runs), default=0.0)
 
 
-def depth():
+def _depth_table():
     """Transformers with and without feedback, for each number of layers."""
     found = results_of("feedback_depth", RESULTS)
     _same_question([run for runs in found.values() for run in runs])
@@ -195,27 +195,29 @@ def depth_curve():
         [plot.panel()],
         "Validation losses over the number of layers, one line for transformers and one for "
         f"those with feedback: {told or 'nothing yet, the runs are still to be made'}.",
-        table=depth(),
+        table=_depth_table(),
         says=f"Mean losses by layers: {told}.",
     )
 
 
 def heads_chart():
     """The same as points and ranges."""
-    return _ablation_chart("heads", heads(), lambda n: "1 head" if n == "1" else f"{n} heads")
+    return _ablation_chart(
+        "heads", _heads_table(), lambda n: "1 head" if n == "1" else f"{n} heads"
+    )
 
 
 def positions_chart():
     """The same as points and ranges."""
-    return _ablation_chart("positions", positions(), str)
+    return _ablation_chart("positions", _positions_table(), str)
 
 
-def heads():
+def _heads_table():
     """One, two, four and eight heads."""
     return _ablation("heads", "heads", lambda label: label)
 
 
-def positions():
+def _positions_table():
     """Ways to say where a letter stands."""
     return _ablation("positions", "positions", lambda label: label)
 

@@ -89,8 +89,10 @@ def test_the_replay(visit: Callable[..., Visit]):
     page.locator(".replay-start").click()
     # A replay brings its own texts, and names of functions and tensors are code.
     others = (
-        "#replay-title, .note, .line, .tensor h3, .tensor output b, figcaption, caption, .token"
+        "#replay-title, .runs, .stops, .about, .note, .line, .tensor h3, .tensor output b, "
+        "figcaption, caption, .token"
     )
+    page.get_by_role("button", name="⟦Every line⟧").click()
     for _ in range(12):
         assert outside(page, "#replay", others) <= {"forward"}
         page.locator("#replay .next").click()

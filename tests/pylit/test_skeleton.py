@@ -64,7 +64,9 @@ def test_a_lesson_begins_with_all_its_parts_and_they_pass_the_checks(tmp_path: P
         assert done.returncode == 0, done.stdout + done.stderr
     succeed(site)
     page = (site / "site/pkg/look_back.html").read_text()
-    assert all(part in page for part in ("Change how much", "five seeds each", "Replay"))
+    assert all(
+        part in page for part in ("Change how much", "five seeds each", "Step through a run")
+    )
     before = {path: path.read_bytes() for path in written}
     written[0].unlink()
     with pytest.raises(CommandError, match="exists already; choose another name"):

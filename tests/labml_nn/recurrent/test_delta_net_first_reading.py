@@ -188,7 +188,7 @@ def test_what_the_trained_model_wrote_and_its_loss():
 
 
 def test_with_and_without_a_gate():
-    losses = {row[0]: row[3] for row in results.models().rows}
+    losses = {row[0]: row[3] for row in results.ranges().table.rows}
     gated = (ROOT / "labml_nn/recurrent/gated_delta_net.py").read_text(encoding="utf-8")
     for name, page in (("DeltaNet", LESSON), ("Gated DeltaNet", LESSON), ("DeltaNet", gated)):
         assert f" {losses[name]}" in page.replace("\n", " ")
