@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from browser_tools import MHA, Visit, pages
+from browser_tools import LAID_OUT, MHA, Visit, pages
 from playwright.sync_api import Locator, expect
 
 from pylit.diagnostics import Report
@@ -318,6 +318,8 @@ def test_pages_work_from_a_disk(site: Path, visit: Callable[..., Visit]):
     expect(page.locator("#results [aria-selected=true] b")).to_have_text("FeedbackAttention")
     page.keyboard.press("Enter")
     page.wait_for_url("**/feedback/**")
+    # While sections are laid out, the link may leave the window, and takes its preview along.
+    page.wait_for_function(LAID_OUT)
     page.locator(".c > pre a.x:not(.e)").first.focus()
     expect(page.locator("#preview")).to_be_visible()
 
