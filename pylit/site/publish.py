@@ -164,12 +164,12 @@ def _pages(made: Publication) -> Iterator[Page]:
         languages = (*made.siblings(draft.original),)
         where = replace(edition.places[draft.url], languages=languages)
         lists = draft.original in (HOME, MISSING)
-        shown = excerpts[edition.language.code] if draft.original == HOME else None
+        from_lesson = excerpts[edition.language.code] if draft.original == HOME else None
         renderer, theme_key = renderers[edition.language.code, lists]
         drawn = stamp(draft.figures(), made.results.figures)
         shapes = made.results.shapes.get(draft.name, ModuleShapes())
         key = digest(
-            site.generator, draft.stamp, repr((where, shown)), theme_key, shapes.stamp, drawn
+            site.generator, draft.stamp, repr((where, from_lesson)), theme_key, shapes.stamp, drawn
         )
         page: Page | None = site.cache.load(f"page {draft.url}", key)
         if page is None:
@@ -177,7 +177,7 @@ def _pages(made: Publication) -> Iterator[Page]:
                 draft = site.cache.require(f"draft {parsed.url}", parsed.key)
             parsed = whole(parsed, site.cache)
             try:
-                page = _page(made, edition, parsed, draft, where, renderer, shown)
+                page = _page(made, edition, parsed, draft, where, renderer, from_lesson)
             except (CacheError, NodeError, TemplateError):
                 raise
             except Exception as error:

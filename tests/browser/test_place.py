@@ -66,7 +66,8 @@ def test_a_lesson_says_which_it_is_and_leads_on_at_its_top_and_its_end(
     page = window.page
     seen = [MHA]
     for number in range(1, 6):
-        assert page.locator(".count").inner_text() == f"{number} of 5"
+        expect(page.locator(".count")).to_have_text(f"{number} of 5")
+        page.wait_for_load_state()
         ways = [
             [link.get_attribute("href") for link in page.locator(f"{where} [rel={to}]").all()]
             for to in ("prev", "next")
