@@ -48,7 +48,7 @@ MAX_OPENING = 200
 _IDS = """
     answer ask forget help help-button help-title keys-button line-by-line main-content menu
     menu-button outline outline-button outline-title pages report results search search-button
-    shapes-button start theme-button wrap-button
+    shapes-button start step-through theme-button wrap-button
 """
 #: Element ids of the templates, which headings must not take.
 TEMPLATE_IDS = frozenset(_IDS.split())
