@@ -1,11 +1,14 @@
 """Numbers of the page about memory are those of the runs that are kept."""
 
 import math
+import re
 from statistics import median
 
+import pytest
 import torch
 from torch.nn import functional as F
 
+from docs_src.results.memory_causes import RUNS, kept
 from docs_src.results.studies import RESULTS, results_of
 from labml_nn.recurrent.gated_delta_net import GatedDeltaNet
 from labml_nn.recurrent.linear_attention import linear_attention_loop
@@ -18,6 +21,36 @@ def test_models_with_a_list_have_not_learned_the_look_up():
     attention, feedback = ([run.loss for run in runs[n]] for n in ("autoregressive", "feedback"))
     assert 3.35 < median(attention) < 3.45 and min(attention) > 2 * math.log(2)
     assert sum(abs(loss - math.log(64)) < 0.02 for loss in feedback) == 4
+
+
+PAGE = " ".join((RESULTS.parent / "pages/memory.md").read_text(encoding="utf-8").split())
+
+
+@pytest.mark.parametrize(
+    ("label", "sentence"),
+    [
+        ("DeltaNet, rate 0.003", r"DeltaNet has (\d+) % right at 0.003"),
+        ("Gated DeltaNet, rate 0.01", r"Gated DeltaNet at 0.01 has (\d+) %"),
+        ("Gated DeltaNet, slow forgetting", r"58 % become (\d+) %"),
+        ("Gated DeltaNet, no output gate", r"Without that gate (\d+) % are right"),
+        ("feedback, rate 0.003", r"At 0.003 it has (\d+) % right, at a loss of ([\d.]+)\. So"),
+        ("feedback, four times the updates", r"After 3,200 updates (\d+) % are right"),
+        ("transformer, rate 0.01", r"At a rate of 0.01 it has (\d+) %"),
+        ("transformer, four times the updates", r"7 %, after 3,200 updates (\d+) %,"),
+        ("transformer, 4 keys", r"in place of sixteen (\d+) %, at a loss of ([\d.]+)\. But"),
+    ],
+)
+def test_one_thing_changed(label, sentence):
+    """With the first seed, beside the run without the change."""
+    run = next(each for each in kept() if each["label"] == label)
+    share, *loss = (float(number) for number in re.search(sentence, PAGE).groups())
+    assert share == round(100 * run["accuracy"]) and loss in ([], [round(run["loss"], 1)])
+    assert RUNS[label].task == run["task"]
+
+
+def test_what_the_first_seed_does_without_a_change():
+    first = results_of("recall", RESULTS)["gated_delta_net"][0]
+    assert first.result["accuracy"] == pytest.approx(0.58, abs=0.005)
 
 
 def test_sizes_of_the_models_on_the_tasks():
