@@ -1,7 +1,7 @@
 """Why do three models not answer everything? Runs of the page about memory, with one thing changed.
 
 ``python -m docs_src.results.memory_causes`` makes the runs that are missing and writes
-``memory_causes.jsonl`` beside it, a line each, in about ten minutes of one CPU thread. The runs
+``memory_causes.json`` beside it, a line each, in about ten minutes of one CPU thread. The runs
 without a change are those of `studies.py`. So are models, hyperparameters and sequences.
 """
 
@@ -21,7 +21,7 @@ from labml_nn.experiments.trainer import Trainer
 from labml_nn.recurrent.gated_delta_net import GatedDeltaNet
 from labml_nn.saving import replace as write_files
 
-KEPT = Path(__file__).with_suffix(".jsonl")
+KEPT = Path(__file__).with_suffix(".json")
 SEED = 1  # as the first of the runs without a change
 
 
@@ -122,7 +122,7 @@ def make(label: str) -> dict[str, Any]:
 def kept() -> Iterator[dict[str, Any]]:
     """The runs that were made."""
     if KEPT.exists():
-        yield from map(json.loads, KEPT.read_text(encoding="utf-8").splitlines())
+        yield from json.loads(KEPT.read_text(encoding="utf-8"))
 
 
 def main() -> None:
@@ -132,8 +132,8 @@ def main() -> None:
     for label in RUNS:
         if label not in made:
             made[label] = make(label)
-            lines = [json.dumps(made[each]) + "\n" for each in RUNS if each in made]
-            write_files({KEPT: "".join(lines).encode()})
+            lines = ",\n".join(json.dumps(made[each]) for each in RUNS if each in made)
+            write_files({KEPT: f"[\n{lines}\n]\n".encode()})
             print(made[label], flush=True)
 
 
