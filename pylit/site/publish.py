@@ -145,7 +145,12 @@ def _pages(made: Publication) -> Iterator[Page]:
     """All pages: those in the cache, those made now, and the lists of each language."""
     site, theme, docs = made.site, made.site.options.theme, made.site.options.docs
     # Templates include style sheets and drawings.
-    parts = [*theme.rglob("*.html"), *theme.glob("*.css"), *theme.rglob("*.svg")]
+    parts = [
+        *theme.rglob("*.html"),
+        *theme.glob("*.css"),
+        *theme.glob("locale/**/*.css"),
+        *theme.rglob("*.svg"),
+    ]
     parts += docs.glob("cards/**/*.html")
     templates = digest(*(path.read_bytes() for path in sorted(parts)))
     #: By language, and whether a page lists others.

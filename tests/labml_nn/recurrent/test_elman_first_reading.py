@@ -260,7 +260,7 @@ def test_most_eigenvalues_are_complex():
 
 
 def test_the_comparison_with_its_condition():
-    table = {row[0]: row for row in tables.models().rows}
+    table = {row[0]: row for row in tables._models_table().rows}
     text = flat(LESSON)
     for column, after in ((3, "after 800 updates"), (6, "after 13 seconds")):
         ours, other = (float(table[name][column]) for name in ("Elman", "transformer"))

@@ -49,6 +49,11 @@ requestAnimationFrame(look);
 // in one column a part of a section: from then on heights are true, and all of it can be selected. (Of
 // two that change in one frame, one above the window could move what is in it.)
 const later = matchMedia("(max-width: 59.99rem)").matches ? findAll(".s > *") : [...sections];
+// What a link leads to is laid out at once, with what stands right above it, or it would not stay in its place.
+const aim = targetOf(location)?.closest(".s");
+for (const near of [aim?.previousElementSibling, aim]) {
+  for (const part of near?.children ?? []) part.style.contentVisibility = "visible";
+}
 const layOut = () => {
   if (!later.length) return;
   later.shift().style.contentVisibility = "visible";
