@@ -13,13 +13,8 @@ together again. PyTorch knows that for tuples, and so for the
 registered once:
 """
 
-import warnings
-
 from torch.export import register_dataclass
 
 from labml_nn.transformers.feedback import FeedbackMemory
 
-# Up to 2.7, PyTorch's function calls one of its own that it has deprecated.
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", FutureWarning)
-    register_dataclass(FeedbackMemory, serialized_type_name="labml_nn.FeedbackMemory")
+register_dataclass(FeedbackMemory, serialized_type_name="labml_nn.FeedbackMemory")

@@ -2,6 +2,7 @@
 
 import random
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from pylit.languages.translations import TranslatedTerms, missing, passages, rea
 from pylit.model import Module, Note, Section, SourceFile, Span
 from pylit.notes.glossary import Term
 from pylit.runs.shapes.replay import translated_script
+from pylit.site.options import THEME
 from pylit.source.pages import text_module
 from pylit.words import Words
 
@@ -125,6 +127,16 @@ def test_links_stay_in_the_language_where_there_is_a_page(tmp_path: Path) -> Non
     home = read(tmp_path, "zh/index.html")
     assert 'href="pkg/one.html"' in home and 'href="../pkg/two.html"' in home
     assert "第一" in home and "第一" in read(tmp_path, "zh/all.html")
+
+
+def test_an_edit_to_the_style_sheet_of_languages_makes_their_pages_anew(tmp_path: Path) -> None:
+    theme = shutil.copytree(THEME, tmp_path / "theme")
+    chinese(tmp_path)
+    succeed(tmp_path, theme=theme)
+    sheet = theme / "locale/type.css"
+    sheet.write_text(sheet.read_text() + ".later { color: red }\n")
+    succeed(tmp_path, theme=theme)
+    assert ".later" in read(tmp_path, "zh/pkg/one.html")
 
 
 def test_a_note_whose_english_has_changed_is_shown_in_english(tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 // Where the reader is: marked on the page and in the outline.
 const sections = findAll(".s");
 const outline = find("#outline");
-const targetOf = ({ hash }) => document.getElementById(decodeURIComponent(hash.slice(1)));
+const targetOf = ({ hash }) => {
+  try { return document.getElementById(decodeURIComponent(hash.slice(1))) } catch { /* no address of ours */ }
+};
 const entries = findAll("#outline a").map((link) => {
   const target = targetOf(link);
   return [link, target, sections.indexOf(target.closest(".s"))];

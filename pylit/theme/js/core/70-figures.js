@@ -21,8 +21,7 @@ const open = (button, script, start) => load(script).then(start).catch(() => {
 // Acts where the address leads to what is meant, now or later.
 const addressed = (isMeant, act) => {
   const look = () => {
-    let target;
-    try { target = document.getElementById(decodeURIComponent(location.hash.slice(1))) } catch { /* not an address of ours */ }
+    const target = targetOf(location);
     if (target && isMeant(target)) act();
   };
   addEventListener("hashchange", look);
