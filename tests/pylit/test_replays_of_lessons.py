@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 
 
 #: A lesson, or one and which of its replays.
-RUNS = [*LESSONS, "mha 0"]
+RUNS = [*LESSONS, "mha 0", "encoder_decoder 0", "elman 0", "feedback 0"]
 
 
 @cache
@@ -204,6 +204,17 @@ def test_stops_of_the_example_of_attention():
     assert tired[3] == pytest.approx([7.55, 3.35], abs=0.01)
 
 
+def test_stops_of_the_example_of_the_encoder():
+    words, attended, added, weights, fed, memory = (stop("encoder_decoder 0", n) for n in range(6))
+    assert words["embedded"][0].flatten().tolist() == [1, -1, 1, -1]
+    assert attended["returns"][0].flatten().tolist() == pytest.approx([0, 1.702, 0, 0], abs=5e-4)
+    assert added["added"][0].flatten().tolist() == pytest.approx([1, 0.702, 1, -1], abs=5e-4)
+    shares = weights["attend.attn"][0].flatten().tolist()
+    assert shares == pytest.approx([0.117, 0.867, 0.016], abs=5e-4)
+    assert fed["added"][0].flatten().tolist() == pytest.approx([1.71, 0.702, 1, -1], abs=5e-3)
+    assert memory["encoded"].mean(-1).abs().max() < 1e-5
+
+
 def test_stops_of_a_decoder_layer():
     attended, looked, crossed, _ = (stop("encoder_decoder", n) for n in range(4))
     assert attended["attend.attn"].shape == (8, 8, 1, 4)
@@ -224,6 +235,16 @@ def test_stops_of_the_positional_encoding():
     second = torch.tensor([0.84, 0.54, 0.01, 1.00]).double()
     torch.testing.assert_close(table["encodings"][1], second, rtol=0, atol=0.012)
     assert rows["encodings"].shape == (13, 1, 88) == added["encoded"].shape
+
+
+def test_stops_of_the_example_of_elman():
+    one_hot, x, *states, logits = (stop("elman 0", n) for n in range(7))
+    assert one_hot["e"][:, 0].argmax(-1).tolist() == [0, 1, 2, 2]
+    assert x["x"][:, 0].tolist() == [[0, -1], [0, 0], [0, 2], [0, 2]]
+    expected = [[0, -0.76], [-0.91, 0], [0, 0.96], [0.96, 0.96]]
+    for made, state in zip(states, expected, strict=True):
+        assert made["new"].flatten().tolist() == pytest.approx(state, abs=5e-3)
+    assert logits["logits"][:, 0].argmax(-1).tolist() == [1, 2, 2, 3]
 
 
 def test_stops_of_the_elman_network():
@@ -289,6 +310,19 @@ def test_stops_of_the_memory_by_hand():
         torch.testing.assert_close(shown["memory"][0, 0], expected, rtol=0, atol=6 / LEVELS)
     found = torch.tensor([6.0, 1.0]).double()
     torch.testing.assert_close(asked["found.3"].flatten(), found, rtol=0, atol=6 / LEVELS)
+
+
+def test_stops_of_the_example_of_feedback():
+    shares, vector, slot, match, scores, weights, average = (
+        stop("feedback 0", n) for n in range(7)
+    )
+    assert shares["shares"].tolist() == pytest.approx([0.05, 0.05, 0.9], abs=1e-6)
+    assert vector["vector"].flatten().tolist() == pytest.approx([7, 0], abs=1e-5)
+    assert slot["memory.values"][:, 0].flatten().tolist() == pytest.approx([3, 0, 0, 5, 7, 0])
+    assert match["content"].flatten().tolist() == [4, 0, 4]
+    assert scores["returns"].flatten().tolist() == [0, -2, 4]
+    assert weights["self.attn"].sum().item() == pytest.approx(1, abs=1e-6)
+    assert average["heads"].flatten().tolist() == pytest.approx([6.686, 0.067], abs=5e-4)
 
 
 def test_stops_of_the_feedback_memory():

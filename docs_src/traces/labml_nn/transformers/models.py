@@ -73,6 +73,50 @@ def trace_greedy(S, B, H, D, C, F, V, L, max_len):
 
 
 @torch.no_grad()
+def replay_example():
+    """Three words, by hand
+
+    The layer of the encoder from the first reading, with the numbers that we have computed by hand.
+    It has one head. Positions are left out.
+
+    * Words, `self.linear(x) * math.sqrt`: Each word gets its row of the table, times √4 = 2. The
+      four features say whether the word asks, is a verb, is alive, or is a mark.
+    * Attention, `lambda z: attend`: *Who* has found *sleeps*, so attention `returns` 1.702 for it
+      in the place of *verb*. What went in is `z`.
+    * Add, `self.dropout(sublayer`: The result is added to the features. For *who*, −1 + 1.702 =
+      0.702 is left in the place of *verb*.
+    * Weights, `self.norm_self_attn`: `attend.attn` has a row for each word that looks. *Who* gives
+      0.867 of its attention to *sleeps*.
+    * Feed-forward, `self.dropout(sublayer` (2): The pattern fits *who* alone. Its network added
+      0.71 to *question*.
+    * Memory, `encoded: Tensor`: One more layer norm ends the stack. This is the memory, one vector
+      for each word, at which the decoder looks.
+    """
+    words, features = ["who", "sleeps", "?"], ["question", "verb", "alive", "mark"]
+    embed = EmbeddingsWithPositionalEncoding(4, 3, 3)
+    embed.linear.weight.copy_(torch.tensor([[1.0, -1, 1, -1], [-1, 1, 1, -1], [1, -1, -1, 1]]) / 2)
+    embed.positional_encodings.zero_()
+    one = TransformerLayer(
+        d_model=4,
+        self_attn=MultiHeadAttention(1, 4, 0.0),
+        feed_forward=FeedForward(4, 1, 0.0),
+        dropout_prob=0.0,
+    )
+    attention, network = one.self_attn, one.feed_forward
+    for name, parameter in one.named_parameters():
+        parameter.fill_(name.startswith("norm") and name.endswith("weight"))
+    attention.query.linear.weight[0] = torch.tensor([1.0, 0, 1, 0])
+    attention.key.linear.weight[0] = torch.tensor([0.0, 1, 1, 0])
+    attention.value.linear.weight[1] = torch.tensor([0.0, 1, 1, 0])
+    attention.output.weight.copy_(torch.eye(4))
+    network.layer1.weight[0], network.layer1.bias[0] = torch.tensor([1.0, 1, 1, 0]), -1
+    network.layer2.weight[0] = 1
+    encoder = Encoder(one, 1)
+    yield {"T": words, "S": words, "C": features, "H": ["1"]}
+    encoder(embed(torch.arange(3)[:, None]))
+
+
+@torch.no_grad()
 def replay_layer():
     """The trained decoder writes “the dog” to the question “who sleeps?”
 

@@ -43,6 +43,50 @@ def trace_first_token(B, L, H, D, C, F):
 
 
 @torch.no_grad()
+def replay_example():
+    """Two lines, by hand
+
+    The example of the first reading. Step 2 writes what line 2 has set, and a head of step 3 reads
+    it. A slot has two features, one for `x` and one for `y`.
+
+    * Shares, `self.softmax(self.weights)`: The layer weights become shares: 0.05 for the embedding
+      and for layer 1, and 0.9 for layer 2.
+    * Memory vector, `vector = torch.einsum`: Shares times outputs, added up. 4, 10 and 7 give 7, so
+      slot 2 says that `x` is 7.
+    * New slot, `memory.append(`: Three slots now: `x` is 3, `y` is 5, `x` is 7.
+    * Match, `content = torch` (3): At step 3 the query (2, 0) asks for `x`. The slots 0 and 2
+      match, with 4 each, and cannot be told apart.
+    * Distance, `return content` (3): The distance decides: slot 0 was written three steps ago
+      and loses 4, and slot 2, one step ago, loses nothing.
+    * Weights, `self.attn = attn` (3): They sum to one. Nearly all of it goes to slot 2.
+    * Average, `heads = torch.einsum` (3): The average of the values, nearly 7. So step 3 knows
+      what `x` is.
+    """
+    # Attention finds nothing, and each layer adds what makes 4 into 10, and 10 into 7.
+    model = feedback.FeedbackTransformer(layer(1, 2, 1), 2).eval()
+    for one, added in zip(model.layers, (6.0, -3.0), strict=True):
+        for parameter in (*one.attn.parameters(), *one.feed_forward.parameters()):
+            parameter.zero_()
+        one.feed_forward.layer2.bias[0] = added
+    model.weights.copy_(torch.tensor([1.0, 1, 18]).log())
+    written = torch.tensor([[3.0, 0], [0, 5]])[:, None]
+    memory = feedback.FeedbackMemory(written, written)
+
+    # A head with round keys: (2, 0) is about x, and (0, 2) about y.
+    head = feedback.FeedbackAttention(1, 2, 0.0, is_kv_precomputed=True, max_distance=3).eval()
+    for linear in (head.query.linear, head.output):
+        linear.weight.copy_(torch.eye(2))
+    head.output.bias.zero_()
+    head.key_pos_bias.copy_(torch.tensor([[-4.0], [-2], [0]]))
+    keys = torch.tensor([[2.0, 0], [0, 2], [2, 0]])[:, None, None]
+    slots = ["0: x = 3", "1: y = 5", "2: x = 7"]
+    levels = ["embedding", "layer 1", "layer 2"]
+    yield {"S": slots, "C": ["x", "y"], "D": ["x", "y"], "levels": levels}
+    _, memory = model.read(torch.tensor([[[4.0, 0]]]), memory)
+    head(query=torch.tensor([[2.0, 0]]), key=keys, value=memory.values[:, :, None])
+
+
+@torch.no_grad()
 def replay_memory():
     """The memory of the trained model fills up
 
