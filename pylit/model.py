@@ -341,7 +341,7 @@ class SiteView:
     authors: str = ""
     license: str = ""
     date: str = ""
-    #: Absolute address of its changelog.
+    #: Address of its changelog, if it has one.
     changelog: str = ""
     #: How the package is installed.
     install: str = ""

@@ -51,6 +51,41 @@ def _chart(bars, says, table):
     )
 
 
+def overview():
+    """How much faster a training step is, the median over the settings of a lesson's benchmark."""
+    lessons = (
+        ("Feedback Transformer", "feedback", "ours, C++ kernel", "labml-nn 0.5.1"),
+        ("Elman network", "elman", "ours, C++ kernel", "nn.RNN"),
+        ("attention", "attention", "ours", "labml-nn 0.5.1"),
+    )
+    lines, ratios = [], []
+    for lesson, name, form, rival in lessons:
+        _, rows = _read(name, "speed", lambda row, form=form: row["form"] == form)
+        found = sorted(row["ratio"] for row in rows if row["work"] == "train")
+        ratios.append(median(found))
+        lines.append(
+            [
+                lesson,
+                rival,
+                str(len(found)),
+                *map(_number, (*ratios[-1:], *found[:: len(found) - 1])),
+            ]
+        )
+    head = ["lesson", "beside", "settings", "×", "least", "most"]
+    shown = [f"{line[3]} ×" for line in lines]
+    words = "; ".join(f"{line[0]} {line[3]} times as fast as {line[1]}" for line in lines)
+    return Figure(
+        [
+            bar_list(
+                [line[0] for line in lines], ratios, shown, title="training step, times as fast"
+            )
+        ],
+        f"A training step: {words}.",
+        table=Table(head, lines, align="llrrrr"),
+        says=f"Medians over the settings: {words}.",
+    )
+
+
 def feedback_chart():
     """A training step in each implementation, at both settings."""
 

@@ -44,7 +44,7 @@ from pylit.notes.glossary import Terms
 from pylit.notes.syntax import anchor, citation, doctest, located, math_block, math_inline
 from pylit.notes.tex import tex_to_text
 from pylit.notes.tones import NO_TONES, Tones
-from pylit.source.highlight import highlight_block
+from pylit.source.highlight import hanging, highlight_block
 
 #: The heading of exercises, and how a question begins.
 EXERCISES = "Exercises"
@@ -316,7 +316,9 @@ class _NoteRenderer:
         language = token.info.split()[0] if token.info.strip() else ""
         name = f' class="language-{escape(language)}"' if language else ""
         inner = highlight_block(token.content, language)
-        return f'<pre class="fence"><code{name}>{inner}</code></pre>\n'
+        columns = hanging(token.content.split("\n"))
+        style = f' style="--to:{columns}"' if columns else ""
+        return f'<pre class="fence"{style}><code{name}>{inner}</code></pre>\n'
 
     _code_block = _fence
 

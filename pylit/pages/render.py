@@ -32,6 +32,7 @@ from pylit.pages.navigation import Place
 from pylit.pages.relations import Related
 from pylit.pages.rows import Block, Row, illustrated, rows
 from pylit.runs.shapes.lines import ModuleShapes
+from pylit.source.highlight import hanging
 from pylit.words import NO_WORDS, Words, spoken
 
 #: What a page is: the name of its template.
@@ -46,8 +47,6 @@ _LISTED = ("built_from", "used_by")
 #: Columns that a line of code and its chip may take beside each other: up to the first there is
 #: always room beside a note; `css/55-shapes.css` has a rule for each of the others.
 _ROOMS = range(64, 129, 4)
-#: Columns of code that a narrow phone shows.
-PHONE = 48
 _TAG = re.compile("<[^>]*>")
 #: Fonts of every page, and those that a formula needs to be laid out, by what it contains.
 _FONTS = ("serif", "sans", "mono", "serif-italic")
@@ -340,11 +339,9 @@ def indentation(blocks: Iterable[Block]) -> Markup:
     stands further left than the line that it belongs to.
     """
     texts = [unescape(_TAG.sub("", line.html)) for block in blocks for line in block.lines]
-    lines = [(len(text) - len(text.lstrip()), len(text)) for text in texts if text.strip()]
-    least = min((start for start, _ in lines), default=0)
-    deep = [start - least for start, end in lines if end - least > PHONE]
+    least = min((len(text) - len(text.lstrip()) for text in texts if text.strip()), default=0)
     parts = [f"--in:{least}"] if least else []
-    parts += [f"--to:{min(max(deep) + 2, 8)}"] if any(deep) else []
+    parts += [f"--to:{columns}"] if (columns := hanging(texts, least)) else []
     return Markup(f' style="{";".join(parts)}"' if parts else "")
 
 

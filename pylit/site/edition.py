@@ -1,7 +1,7 @@
 """The pages of a site in each of its languages: where they stand, and how they relate."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import PurePath
@@ -40,7 +40,7 @@ from pylit.site.inputs import Site, front_matter_faults
 from pylit.site.notebooks import FOLDER
 from pylit.source.names import Index
 
-CHANGELOG = "CHANGELOG.md"
+CHANGELOG = "changelog.html"
 #: Relative addresses in HTML.
 _RELATIVE = re.compile(r'(?<= href=")(?![a-z]+:|[#/])[^"]+')
 #: Address of a page -> the addresses and titles of pages that compare it with others.
@@ -186,7 +186,7 @@ def _arranged(
         rank = 0 if draft.name.startswith(f"{FOLDER}/") else ranks.get(draft.name, 0)
         found[draft.url] = names, rank
     bar = (*_bar(site, language, dict(at.values()), named),)
-    view = replace(_view(site, language, paths, groups, others), bar=bar)
+    view = replace(_view(site, language, paths, groups, others, titles), bar=bar)
     return Edition(language, view, pages, places, found, addresses)
 
 
@@ -310,12 +310,11 @@ def _view(
     paths: tuple[PageGroup, ...],
     groups: tuple[PageGroup, ...],
     others: tuple[PageGroup, ...],
+    written: Container[str],
 ) -> SiteView:
     config, words, prefix = site.config, language.words, language.prefix
     index = ALL if paths else f"{HOME}#pages" if site.readme else HOME
     repository = f"https://github.com/{config.repository}" if config.repository else ""
-    changes = site.options.root / CHANGELOG
-    changelog = f"{repository}/blob/{config.branch}/{CHANGELOG}" if changes.is_file() else ""
     install = config.install.replace("{repository}", repository)
     return SiteView(
         title=words(config.title),
@@ -326,7 +325,7 @@ def _view(
         authors=words(config.authors),
         license=config.license,
         date=config.date,
-        changelog=changelog if repository else "",
+        changelog=CHANGELOG if CHANGELOG in written else "",
         install=install if repository or install == config.install else "",
         language=words.get("en", language.code) or config.language,
         catalogue=groups if paths else groups + others,

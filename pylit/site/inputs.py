@@ -16,7 +16,7 @@ from pylit.notes.tones import read_tones
 from pylit.site.notebooks import FOLDER, read_notebooks
 from pylit.site.options import Options
 from pylit.site.outcome import Outcome
-from pylit.site.readme import read_readme
+from pylit.site.readme import read_changelog, read_readme
 from pylit.source.cpp import read_cpp
 from pylit.source.discover import discover
 from pylit.source.pages import read_page, read_pages
@@ -98,6 +98,10 @@ class Site:
         found = not written or config.readme != README
         self.readme = [*read_readme(root, config, report)] if found else []
         self._prose += self.readme
+        # That of a package of somebody else may be long, and nobody asked for it.
+        names = {page.source.name for page in self._prose}
+        if not options.sources and "changelog" not in names:
+            self._prose += read_changelog(root, config, report)
         self._addresses = PageAddresses(report)
         self.languages = read_languages(docs, options.theme, report)
 

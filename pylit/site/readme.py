@@ -1,4 +1,4 @@
-"""The README of a project as the text of its home page.
+"""The README of a project as the text of its home page, and its changelog as a page.
 
 It is written for GitHub: badges and other pictures from elsewhere, HTML that centres them, and
 links to files of the repository. Pages of a site load nothing from elsewhere, so pictures and tags
@@ -38,22 +38,34 @@ _LINK = re.compile(r"\[([^\[\]]+)\]\(([^()\s]+)(?:\s+\"[^\"]*\")?\)")
 _DEFINED = re.compile(r"^( {0,3}\[(?!\^)[^\]]+\]:\s*)(\S+)", re.MULTILINE)
 #: Characters times tags: each pattern seeks the end of each tag, in a second or two.
 MOST = 100_000_000
+CHANGELOG = "CHANGELOG.md"
 _ELSEWHERE = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:|//|#")
 
 
 def read_readme(root: Path, config: SiteConfig, report: Report) -> Iterator[Module]:
     """The README of the project in `root` as its home page, unless there is none in Markdown."""
-    path = root / config.readme
+    about = {"title": config.title, "summary": config.summary}
+    return _read(root, config.readme, "index", about, config, report)
+
+
+def read_changelog(root: Path, config: SiteConfig, report: Report) -> Iterator[Module]:
+    """The changelog of the project in `root` as a page."""
+    return _read(root, CHANGELOG, "changelog", {}, config, report)
+
+
+def _read(
+    root: Path, file: str, name: str, about: dict[str, str], config: SiteConfig, report: Report
+) -> Iterator[Module]:
+    path = root / file
     if path.suffix.lower() != ".md" or not path.is_file():
         return
-    if leaves(path, os.path.realpath(root), config.readme, own=False, report=report):
+    if leaves(path, os.path.realpath(root), file, own=False, report=report):
         return
-    source = read_source(path, name="index", display=config.readme, own=False, report=report)
+    source = read_source(path, name=name, display=file, own=False, report=report)
     if source is not None:
         tree = f"https://github.com/{config.repository}/blob/{config.branch}/"
         text = for_pages(source.text, tree if config.repository else "")
         source = replace(source, docstrings=GITHUB)
-        about = {"title": config.title, "summary": config.summary}
         module = text_module(replace(source, text=text), about, text, 1)
         yield replace(module, source=replace(module.source, digest=digest(text, repr(about))))
 

@@ -82,6 +82,23 @@ def highlight(
     )
 
 
+#: Columns of code that a narrow phone shows.
+PHONE = 48
+
+
+def hanging(lines: Iterable[str], least: int = 0) -> int:
+    """How far in a line goes on that a phone breaks: further than each line that is broken.
+
+    Where all lines are indented by `least` columns, a phone leaves those out. 0 is the usual place.
+    """
+    deep = [
+        len(line) - len(line.lstrip()) - least
+        for line in lines
+        if len(line.rstrip()) - least > PHONE
+    ]
+    return min(max(deep) + 2, 8) if any(deep) else 0
+
+
 def highlight_block(code: str, language: str) -> str:
     """HTML of a fenced block in a note; text, escaped, where the language is not known."""
     if any(len(line) > MAX_LINE_LENGTH for line in code.split("\n")):

@@ -73,6 +73,20 @@ def test_settings_in_pyproject_and_metadata_and_a_readme_make_a_site(tmp_path: P
     assert 'id="pages"' not in (site / "index.html").read_text()
 
 
+def test_a_changelog_is_a_page_that_the_footer_leads_to(tmp_path: Path) -> None:
+    changes = "# Changelog\n\n## 2.1\n\n- It is [greater](docs/guide.md).\n"
+    files = {"pyproject.toml": PYPROJECT, "CHANGELOG.md": changes}
+    site = make_site(tmp_path, NO_SETTINGS | files) / "site"
+    succeed(tmp_path)
+    page = (site / "changelog.html").read_text()
+    assert "<title>Changelog · Great</title>" in page and "It is" in page
+    assert 'href="https://github.com/some/one/blob/main/docs/guide.md"' in page
+    assert '<a href="../changelog.html">Changelog</a>' in (site / "pkg/one.html").read_text()
+    (tmp_path / "CHANGELOG.md").unlink()
+    succeed(tmp_path)
+    assert "changelog.html" not in (site / "pkg/one.html").read_text()
+
+
 def test_a_stranger_s_metadata_and_readme_stop_no_build_and_leak_nothing(tmp_path: Path) -> None:
     make_site(tmp_path / "repo", {"pyproject.toml": "tool = 1\nproject = [1]\n"} | NO_SETTINGS)
     (tmp_path / "secret").write_text("password\n")
