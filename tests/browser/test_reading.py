@@ -52,6 +52,35 @@ def test_the_three_layouts(width: int, visit: Callable[..., Visit]):
 
 
 @pytest.mark.parametrize("width", [1024, 1440])
+def test_the_outline_is_open_beside_a_page_of_one_column(width: int, visit: Callable[..., Visit]):
+    window = visit("exercises.html", width)
+    assert window.page.locator("#outline").is_visible() == (width >= 1280)
+    assert window.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("width", [390, 1024])
+def test_a_broken_line_of_a_listing_goes_on_further_in(width: int, visit: Callable[..., Visit]):
+    """Pixels by which the first line of the text stands further left than the others."""
+    page = visit(MHA, width).page
+    page.evaluate(
+        """() => {
+          const code = document.querySelector(".fence code");
+          code.textContent = "x = " + "a + ".repeat(40) + "a";
+          code.closest(".fence").style.width = "20rem";
+        }"""
+    )
+    lefts = page.evaluate(
+        """() => {
+          const range = document.createRange();
+          range.selectNodeContents(document.querySelector(".fence code"));
+          return [...range.getClientRects()].map(({ left }) => left);
+        }"""
+    )
+    assert (len(lefts) > 1) == (width < 960)
+    assert all(left - lefts[0] > 10 for left in lefts[1:])
+
+
+@pytest.mark.parametrize("width", [1024, 1440])
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_every_note_begins_beside_its_code(lesson: str, width: int, visit: Callable[..., Visit]):
     """By the sections of the source: pixels between a note's top and that of its first line."""

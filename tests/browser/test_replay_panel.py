@@ -232,6 +232,10 @@ def test_the_sum_over_each_axis(sample: Sample, play: Callable[..., Visit]):
         shown = number(readout.inner_text().split("sum over ")[1].split(": ")[1])
         assert shown == pytest.approx(attn[tuple(place)].sum().item(), abs=0.06)
     expect(block(page, "attn").locator("figcaption").last).to_have_text("sum over axis 3")
+    # A click on the names along an axis is the shortest way, and back.
+    for expected in ("1", ""):
+        block(page, "attn").locator(".columns").first.click()
+        expect(block(page, "attn").get_by_role("combobox", name="Sum")).to_have_value(expected)
 
 
 @pytest.mark.parametrize("step", range(9))
@@ -505,9 +509,11 @@ def test_the_address_of_the_button_opens_it(visit: Callable[..., Visit]):
 def test_the_tensor_that_a_stop_is_about_comes_first(visit: Callable[..., Visit]):
     page = visit("labml_nn/transformers/models.html").page
     page.locator(".replay-start").click()
-    page.get_by_role("button", name="Weights", exact=True).click()
-    expect(page.locator("#replay .note code")).to_have_text("look.attn")
-    expect(page.locator("#replay h3 b").first).to_have_text("look.attn")
+    for run, name in enumerate(("attend.attn", "look.attn")):
+        page.locator("#replay .runs button").nth(run).click()
+        page.get_by_role("button", name="Weights", exact=True).click()
+        expect(page.locator("#replay .note code")).to_have_text(name)
+        expect(page.locator("#replay h3 b").first).to_have_text(name)
 
 
 def test_playing_goes_to_the_next_stop(play: Callable[..., Visit]):

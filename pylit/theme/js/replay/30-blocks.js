@@ -147,6 +147,14 @@ const tensorBlock = (name, tensor, before, texts, room) => {
       const [r, c] = [Math.floor(offsetY / look.high), Math.floor(offsetX / look.wide)];
       select(m, within(r, rows.size), within(c, columns.size));
     };
+    // A click on the names along an axis sums over it, another one does not any more.
+    for (const [part, axis] of [[".columns", columns], [".rows", rows]]) {
+      if (!summable(view).includes(axis)) continue;
+      for (const names of strip.querySelectorAll(part)) {
+        names.title = _("Sum over axis {0}", axis.at);
+        names.onclick = () => { chosen.sum = axis === summed ? "" : `${axis.at}`; drawAll() };
+      }
+    }
     return strip;
   };
 
