@@ -301,7 +301,7 @@
         act();
       });
       Object.assign(show, { ariaLabel: _("Show: {0}", sentence), ariaPressed: false });
-      return el("li", {}, el("span", {}, sentence), show);
+      return el("li", {}, el("span", {}, sentence.replaceAll(" %", "\u00a0%")), show);
     });
     const list = el("ol", { className: "observations" }, ...cards);
     list.setAttribute("aria-label", _("Observations"));

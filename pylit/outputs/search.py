@@ -66,6 +66,8 @@ _SIGNS = {"note": "n", "term": "t"}
 _ROOT = re.compile("√|根号|平方根")
 _SQUARE_ROOT = re.compile(r"square[ -]roots?\b", re.IGNORECASE)
 _TAG = re.compile(r"<[^>]*>")
+_HEADINGS = re.compile(r"<h[1-6]\b")
+_LEAD = re.compile(r"<p><strong>([^<]+)</strong>")
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\x00-\x7f]+")
 
 
@@ -77,6 +79,8 @@ class Part(NamedTuple):
     title: str
     text: str
     kind: Literal["definition", "heading", "note", "term"] = "heading"
+    #: What its paragraphs begin with in bold.
+    leads: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +125,7 @@ def read_aliases(
 def search_page(draft: Draft, module: Module) -> SearchPage:
     """The page and its parts, each with the text under it."""
     texts: dict[str, list[str]] = {"": [draft.summary_note.text]}
+    leads: dict[str, list[str]] = {}
     found: dict[str, Part] = {}
     definitions = {d.qualname for d in module.definitions if d.qualname}
     current = ""
@@ -136,14 +141,19 @@ def search_page(draft: Draft, module: Module) -> SearchPage:
                 at = f"L{section.code[0].number}"
                 found.setdefault(at, Part(at, _opening(first), "", "note"))
             texts.setdefault(at, []).append("" if note.terms else first)
+            bold = [_LEAD.findall(part) for part in _HEADINGS.split(note.html)[1:]]
             for heading, text in zip(note.headings, under, strict=True):
                 current = heading.slug
                 found.setdefault(current, Part(current, heading.text, ""))
                 texts.setdefault(current, []).append(text)
+                leads.setdefault(current, []).extend(bold.pop(0) if bold else ())
             for anchor, name, meaning in note.terms:
                 found[anchor] = Part(anchor, _plain(name, note), "", "term")
                 texts[anchor] = [_plain(meaning, note)]
-    parts = tuple(part._replace(text=_joined(texts.get(at, ()))) for at, part in found.items())
+    parts = tuple(
+        part._replace(text=_joined(texts.get(at, ())), leads=_joined(leads.get(at, ())))
+        for at, part in found.items()
+    )
     name = PurePosixPath(draft.name).name if draft.prose else draft.name.rpartition(".")[2]
     private = frozenset(name for name in definitions if not module.is_public(name))
     return counted(SearchPage(draft.url, draft.title, (name,), _joined(texts[""]), parts, private))
@@ -184,6 +194,7 @@ def counted(page: SearchPage) -> SearchPage:
             (part.title or part.anchor, _OPENING if part.kind == "note" else _TITLE),
             (page.title, _PAGE),
             (part.text, _TEXT),
+            (part.leads, _OPENING),
         )
         for part in page.parts
     )
