@@ -1,11 +1,41 @@
-"""Layers of DeltaNet, and how well a memory of a fixed size recalls pairs."""
+"""Ann, Ben and Cleo in a memory that replaces; layers of DeltaNet; how much a memory recalls."""
+
+from functools import cache
 
 import torch
 from torch.nn import functional as F
 
-from labml_nn.recurrent.delta_net import delta_rule_chunks
+from docs_src.tasks import delta_net as task
+from docs_src.tasks import results
+from labml_nn.recurrent.delta_net import delta_rule_chunks, delta_rule_loop
 from labml_nn.recurrent.linear_attention import linear_attention_chunks
-from pylit.figures.draw import WIDTH, Figure, Panel, Plot, Table, arrow, box, element, line, text
+from pylit.figures.draw import (
+    WIDTH,
+    Choice,
+    Figure,
+    Knob,
+    Panel,
+    Plane,
+    Plot,
+    Stage,
+    Table,
+    arc,
+    arrow,
+    box,
+    cell,
+    element,
+    frame,
+    grid,
+    hook,
+    knot,
+    letter,
+    line,
+    listed,
+    shown,
+    square,
+    text,
+    title,
+)
 
 FEATURES, BATCH = 16, 400
 KEYS, ROUNDS = 8, (1, 2, 3, 4, 6, 8)
@@ -19,6 +49,593 @@ NAMES = {
     "delta rule": ((8, 0.9), (4, 0.9)),
     "β = 0.3": ((8, 0.58), (14, 0.53)),
 }
+#: The roles, as tones of `pylit.figures.draw`.
+KEY, VALUE, QUERY, GREY, MEMORY, ERROR = 1, 2, 3, 4, 5, 6
+
+# --- Ann, Ben and Cleo ----------------------------------------------------------------------------
+
+PEOPLE = {"Ann": (1.0, 0.0), "Ben": (0.0, 1.0), "Cleo": (0.6, 0.8)}
+SENTENCES = (("Ann", (3, 1)), ("Ben", (2, 4)), ("Ann", (1, 1)), ("Cleo", (5, 0)))
+FRUITS = ("apples", "pears")
+ROWS = ("Ann", "Ben")
+
+
+@cache
+def _read(count, beta=1.0, add=False):
+    """What the key of the last of some sentences finds before, the error, and the memory after."""
+    who, what = zip(*SENTENCES[:count], strict=True) if count else ((), ())
+    k = torch.tensor([PEOPLE[name] for name in who]).view(-1, 1, 1, 2)
+    v = torch.tensor(what, dtype=torch.float).view(-1, 1, 1, 2)
+    memory, answer = torch.zeros(1, 1, 2, 2), torch.zeros(2)
+    for t in range(count):
+        answer = k[t, 0, 0] @ memory[0, 0]
+        if add:
+            memory = memory + k[t, ..., None] * v[t, ..., None, :]
+        else:
+            now = slice(t, t + 1)
+            rate = torch.full((1, 1, 1), beta if t + 1 == count else 1.0)
+            _, memory = delta_rule_loop(k[now], k[now], v[now], rate, memory)
+    error = v[-1, 0, 0] - answer if count else answer
+    return answer.tolist(), error.tolist(), memory[0, 0].tolist()
+
+
+def _memory(x, y, rows, w=44.0, h=28.0, tone=MEMORY, names=ROWS, fruits=FRUITS, most=5.0):
+    """A matrix: a row for each number of a key, a column for each number of a value."""
+    parts = grid(x, y, rows, tone, w, h, most=most)
+    parts += [text(x - 6, y + (i + 0.5) * h + 4, name, "end") for i, name in enumerate(names)]
+    return parts + _fruits(x, y, w, fruits)
+
+
+def _fruits(x, y, w, fruits=FRUITS):
+    return [text(x + (j + 0.5) * w, y - 6, name, "middle") for j, name in enumerate(fruits)]
+
+
+def sentences():
+    """What is known after each of three sentences, if it is added and if it replaces."""
+    heads = (
+        ("Ann has 3 apples", "and 1 pear."),
+        ("Ben has 2 apples", "and 4 pears."),
+        ("Ann has 1 apple", "and 1 pear."),
+    )
+    parts, said = [], []
+    for i, (first, second) in enumerate(heads):
+        x = 134.0 + i * 172
+        parts.append(text(x - 30, 14, first, classes="on"))
+        parts.append(text(x - 30, 30, second, classes="on"))
+        for y, add in ((66, True), (160, False)):
+            rows = _read(i + 1, add=add)[2]
+            parts += _memory(x, y, rows)
+            if i < 2:
+                parts.append(arrow(x + 96, y + 28, x + 132, y + 28, f"l t{GREY}"))
+            said.append(f"{'adding' if add else 'replacing'} {listed(rows[0])}, {listed(rows[1])}")
+    x = 134.0 + 2 * 172
+    parts += [text(0, 98, "adding", classes="h"), text(0, 192, "replacing", classes="h")]
+    parts.append(frame(x - 2, 65, 92, 30, ERROR))
+    parts.append(text(x + 100, 84, "wrong", classes=f"t{ERROR}"))
+    parts.append(text(x + 100, 178, "right", classes="on"))
+    return Figure(
+        [Panel(620, 222, tuple(parts))],
+        "Two tables of who has how many apples and pears, after each of three sentences: "
+        f"{'; '.join(said)}. What Ann has is wrong if it was added.",
+    )
+
+
+def _product(name, what):
+    """The outer product of a key and a value, as a table of multiplication."""
+    key, x, y = PEOPLE[name], 116.0, 74.0
+    parts = [title(f"{name}: {listed(what)}"), text(x - 78, y + 33, "key", classes=f"t{KEY}")]
+    parts += grid(x - 50, y, [[one] for one in key], KEY, 34, 28, most=2)
+    parts += [text(x - 10, y + 33, "×", "middle", "on")]
+    parts += grid(x, y - 38, [what], VALUE, 46, 28, most=8)
+    parts.append(text(x + 100, y - 20, "value", classes=f"t{VALUE}"))
+    parts += _fruits(x, y - 38, 46)
+    product = [[a * b for b in what] for a in key]
+    parts += grid(x, y, product, MEMORY, 46, 28, most=5)
+    parts += [text(x + 100, y + 18 + 28 * i, f"{one}’s row") for i, one in enumerate(ROWS)]
+    return Panel(WIDTH, y + 58, tuple(parts)), product
+
+
+def writing():
+    """The first two sentences: key times value is a matrix with one row."""
+    (first, a), (second, b) = (_product(*one) for one in SENTENCES[:2])
+    return Figure(
+        [first, second],
+        "Two tables of multiplication, with a key of two numbers on the left and a value of two "
+        f"numbers above. The key of Ann gives {listed(a[0])} in the first row and zeros in the "
+        f"second. That of Ben gives zeros in the first row and {listed(b[1])} in the second.",
+    )
+
+
+def _look(key, rows, answer, *, x=104.0, y=48.0, w=54.0, h=32.0, tone=KEY, hooks=False):
+    """A key beside the rows of a memory, and below them what it finds."""
+    name = "{}".format if hooks else lambda _: ""
+    parts = _cells(x - 52, y, [[one] for one in key], tone, 38, h, name("key"), 2.0)
+    parts += [text(x - 7, y + (i + 0.5) * h + 4, "×", "middle") for i in range(2)]
+    parts += _cells(x, y, rows, MEMORY, w, h, name("memory"))
+    parts += [text(x + 2 * w + 8, y + (i + 0.5) * h + 4, f"{one}’s row") for i, one in enumerate(ROWS)]
+    parts += _fruits(x, y, w)
+    parts.append(line(x - 52, y + 2 * h + 6, x + 2 * w, y + 2 * h + 6, "g"))
+    parts += _cells(x, y + 2 * h + 12, [answer], GREY, w, h, name("answer"))
+    parts.append(text(x - 8, y + 2.5 * h + 16, "sum", "end"))
+    return parts
+
+
+def _cells(x, y, rows, tone, w, h, name="", most=5.0, change=""):
+    """Cells, with a name for a script: that of their numbers; the grounds are ``NAME-ground``."""
+    parts = []
+    for i, row in enumerate(rows):
+        for j, value in enumerate(row):
+            left, top = x + j * w, y + i * h
+            look = {"d": square(left + 1, top + 1, w - 2, h - 2)}
+            look["fill_opacity"] = f"{_strength(value, most):.2f}"
+            ground = element("path", f"k t{tone}", **look)
+            parts.append(hook(ground, name and f"{name}-ground"))
+            middle = top + (h / 2 + 4 if not change else h - 9)
+            parts.append(hook(text(left + w / 2, middle, shown(value), classes="n"), name))
+    return parts
+
+
+def _strength(value, most):
+    return PALE + STRONG * min(abs(value) / most, 1)
+
+
+#: Grounds of cells of the stage: of a 0, and what is added for the largest.
+PALE, STRONG = 0.05, 0.35
+
+
+def reading():
+    """Asking for Ann."""
+    rows, key = _read(2)[2], PEOPLE["Ann"]
+    found = [sum(k * row[j] for k, row in zip(key, rows, strict=True)) for j in range(2)]
+    parts = [title("Ann?"), *_look(key, rows, found, tone=QUERY)]
+    parts.append(text(104 + 116, 144, "what she has"))
+    return Figure(
+        [Panel(WIDTH, 158, tuple(parts))],
+        f"The query {listed(key)} stands beside the memory with the rows {listed(rows[0])} and "
+        f"{listed(rows[1])}. The rows times its numbers, added up, are {listed(found)}.",
+    )
+
+
+def adding():
+    """The third sentence, added."""
+    before, after = _read(2)[2], _read(3, add=True)[2]
+    new = [[a - b for a, b in zip(*both, strict=True)] for both in zip(after, before, strict=True)]
+    w, parts, x = 34.0, [title("the third sentence is added")], 32.0
+    for rows, sign in ((before, "+"), (new, "="), (after, "")):
+        parts += grid(x, 40, rows, MEMORY, w, 30, most=5)
+        parts.append(text(x + 2 * w + 10, 74, sign, "middle", "on"))
+        x += 2 * w + 20
+    parts += [text(26, 59 + 30 * i, one, "end") for i, one in enumerate(ROWS)]
+    parts.append(frame(x - 2 * w - 22, 39, 2 * w + 4, 32, ERROR))
+    parts.append(text(x - w - 20, 122, f"{shown(after[0][0])} apples?", "middle", f"t{ERROR}"))
+    parts += [text(32 + w, 32, "before", "middle"), text(32 + 3 * w + 20, 32, "new", "middle")]
+    parts.append(text(32 + 5 * w + 40, 32, "after", "middle"))
+    return Figure(
+        [Panel(WIDTH, 130, tuple(parts))],
+        f"The memory {listed(before[0])}, {listed(before[1])} plus {listed(new[0])}, "
+        f"{listed(new[1])} is {listed(after[0])}, {listed(after[1])}.",
+    )
+
+
+#: What the script of the stage needs.
+STAGE = {"pale": PALE, "strong": STRONG, "most": 5.0, "narrow": 2.0}
+
+
+def rule():
+    """Read, error, write, ask: for the third sentence, or for one that the reader makes."""
+    answer, error, after = _read(3)
+    before, (_, value), key = _read(2)[2], SENTENCES[2], PEOPLE["Ann"]
+    read = [title("read"), *_look(key, before, answer, hooks=True)]
+    read.append(text(0, 84, "key", classes=f"t{KEY}"))
+    read.append(text(222, 144, "the answer"))
+
+    x, w, h = 104.0, 54.0, 32.0
+    wrong = [title("error"), *_fruits(x, 48, w)]
+    rows = ((value, VALUE, "value", "value"), (answer, GREY, "answer", "− answer"))
+    for i, (numbers, tone, name, words) in enumerate((*rows, (error, ERROR, "error", "= error"))):
+        y = 48 + i * h + (12 if i == 2 else 0)
+        wrong += _cells(x, y, [numbers], tone, w, h, name)
+        wrong.append(text(x - 10, y + h / 2 + 4, words, "end", "" if tone == GREY else f"t{tone}"))
+    wrong.append(line(x - 62, 48 + 2 * h + 6, x + 2 * w, 48 + 2 * h + 6, "g"))
+
+    change = [[k * one for one in error] for k in key]
+    x, w, y, h = 104.0, 66.0, 84.0, 44.0
+    write = [title("write"), text(x - 10, 50, "β × error", "end", f"t{ERROR}")]
+    write += _cells(x, 32, [error], ERROR, w, 28, "written")
+    write += _cells(x - 52, y, [[one] for one in key], KEY, 38, h, "key", 2.0)
+    write += [text(x - 7, y + (i + 0.5) * h + 4, "×", "middle") for i in range(2)]
+    write += _cells(x, y, after, MEMORY, w, h, "after", change="change")
+    for i in range(2):
+        for j in range(2):
+            words = _sum(before[i][j], change[i][j])
+            at = x + (j + 0.5) * w, y + i * h + 16
+            write.append(hook(text(*at, words, "middle", f"t{ERROR}"), "change"))
+        write.append(text(x + 2 * w + 8, y + (i + 0.5) * h + 4, ROWS[i]))
+    write += _fruits(x, y, w)
+
+    ask, w = [title("ask"), text(0, 36, "who"), *_headed(62, "has", VALUE), *_headed(176, "finds", MEMORY)], 52.0
+    has = [value, _read(2)[2][1], value]
+    keys = [PEOPLE["Ann"], PEOPLE["Ben"], key]
+    found = [[sum(a * row[j] for a, row in zip(one, after, strict=True)) for j in range(2)] for one in keys]
+    for i, name in enumerate(("Ann", "Ben", "this key")):
+        y = 44.0 + i * 40
+        ask.append(text(0, y + 20, name))
+        ask += _cells(62, y, [has[i]], VALUE, 50, 32, "has")
+        ask += _cells(176, y, [found[i]], MEMORY, 56, 32, "found")
+        off = element("rect", f"l t{ERROR}", x=174, y=y - 1, width=114, height=34, rx=3, stroke_opacity=0)
+        ask.append(hook(off, "off"))
+    panels = [Panel(WIDTH, 176, tuple(parts)) for parts in (read, wrong, write, ask)]
+    told = f"The key {listed(key)} finds {listed(answer)}. The error is {listed(error)}, and 1 of it is written. Then the key finds {listed(found[2])}."
+    return Figure(
+        panels,
+        f"Four pictures. Read: the key {listed(key)} finds {listed(answer)}. Error: the value "
+        f"{listed(value)} minus this answer is {listed(error)}. Write: key times error is added, and "
+        f"the memory is {listed(after[0])}, {listed(after[1])}. Ask: Ann finds {listed(found[0])} "
+        f"and Ben {listed(found[1])}.",
+        stage=Stage(
+            "rule",
+            [
+                Choice("before", "The memory knows", ("Ann, Ben", "Ann, Ben, Ann")),
+                Choice(
+                    "who",
+                    "Now comes",
+                    ("Ann", "Ben", "Cleo"),
+                    sets=(
+                        {"key": 0, "apples": 1, "pears": 1},
+                        {"key": 1, "apples": 6, "pears": 4},
+                        {"key": 0.8, "apples": 5, "pears": 0},
+                    ),
+                ),
+                Knob("key", "Key, second number", 0, 1, 0.1, 0),
+                Knob("beta", "β, share written", 0, 1, 0.1, 1),
+                Knob("apples", "Value, apples", 0, 6, 1, 1),
+                Knob("pears", "Value, pears", 0, 6, 1, 1),
+            ],
+            {"memories": [before, _read(3)[2]], **STAGE},
+            told,
+            ("read", "error", "write", "ask"),
+        ),
+    )
+
+
+def _headed(x, words, tone):
+    return [text(x + 52, 36, words, "middle", f"t{tone}")]
+
+
+def _sum(old, new):
+    """What was there, and what is added: 3 − 2."""
+    return f"{shown(old)} {'−' if new < -0.005 else '+'} {shown(abs(new))}"
+
+
+def rules():
+    """What linear attention writes, and what DeltaNet writes."""
+    panels = []
+    for name, delta in (("linear attention", False), ("DeltaNet", True)):
+        parts = [title(f"{name} writes the {'error' if delta else 'value'}")]
+        parts += [*grid(96, 30, [[0.4, 0.2], [0.3, 0.5]], MEMORY, 40, 26, digits=0, most=1)]
+        parts.append(arrow(30, 56, 92, 56, f"l t{KEY} thick"))
+        parts.append(text(0, 60, "key", classes=f"t{KEY}"))
+        parts.append(text(236, 140, "value", classes=f"t{VALUE}"))
+        if delta:
+            parts.append(line(178, 56, 206, 56, f"l t{GREY} thick"))
+            parts.append(arrow(206, 56, 206, 125, f"l t{GREY} thick"))
+            parts.append(text(212, 82, "answer"))
+            parts.append(arrow(232, 136, 217, 136, f"l t{VALUE} thick"))
+            parts.append(knot(206, 136, "−", ERROR))
+            parts.append(line(196, 136, 136, 136, f"l t{ERROR} thick"))
+            parts.append(arrow(136, 136, 136, 86, f"l t{ERROR} thick"))
+            parts.append(text(128, 124, "error", "end", f"t{ERROR}"))
+        else:
+            parts.append(line(230, 136, 136, 136, f"l t{VALUE} thick"))
+            parts.append(arrow(136, 136, 136, 86, f"l t{VALUE} thick"))
+        panels.append(Panel(WIDTH, 152, tuple(parts)))
+    return Figure(
+        panels,
+        "Left, in linear attention a key and a value lead into the memory. Right, in DeltaNet the "
+        "key also leads out of it with an answer, which is subtracted from the value; the error "
+        "leads into the memory.",
+    )
+
+
+# --- The task -------------------------------------------------------------------------------------
+
+#: Pairs of the picture, and the names that are asked after them.
+TOLD = (("Ann", 3), ("Ben", 7), ("Ann", 1), ("Cleo", 5), ("Ben", 2), ("Ann", 9))
+
+
+def asked():
+    """Six pairs, and two questions: arcs lead to the number that counts."""
+    parts, step, y = [title("only the last number counts")], 40.0, 78.0
+    xs = [20 + i * step for i in range(len(TOLD))]
+    last = {name: i for i, (name, _) in enumerate(TOLD)}
+    for i, (name, number) in enumerate(TOLD):
+        counts = last[name] == i
+        parts.append(text(xs[i], y, name, "middle", f"t{KEY}"))
+        parts.append(cell(xs[i] - 15, y + 8, 30, 28, VALUE, 0.3 if counts else 0.05))
+        parts.append(text(xs[i], y + 27, str(number), classes="n" if counts else "z"))
+    x = xs[-1] + step + 6
+    parts.append(text(x, y, "Ann?", "middle", f"t{QUERY}"))
+    parts.append(text(x, y + 27, str(TOLD[last["Ann"]][1]), "middle", "sum"))
+    for i, (name, _) in enumerate(TOLD):
+        if name == "Ann":
+            tone, weight = (QUERY, 0.3) if i == last["Ann"] else (GREY, 0.05)
+            parts.append(arc(xs[i], x - 4, y - 14, 16 + 7 * (len(TOLD) - i), weight, tone, near=i == last["Ann"]))
+    return Figure(
+        [Panel(WIDTH, 122, tuple(parts))],
+        "Six pairs of a name and a number: "
+        + ", ".join(f"{name} {number}" for name, number in TOLD)
+        + f". Then Ann is asked, and the right answer is {TOLD[last['Ann']][1]}, her last number.",
+    )
+
+
+def overwriting():
+    """The share of right answers, by how many numbers a name has got: five seeds of each model."""
+    found = results("delta_net", "by_times")
+    plot = Plot(
+        (1, task.TIMES[-1]),
+        (0, 1.05),
+        title="right answers, five seeds each",
+        x_label="numbers that the name has got so far",
+        height=170,
+        x_ticks=(1, 4, 8, 12, 16, 20, 24),
+        y_ticks=(0, 0.5, 1),
+    )
+    tones = dict(zip(task.MODELS, (ERROR, VALUE), strict=True))
+    for model, runs in found.items():
+        # Equal runs are one line.
+        for run in dict.fromkeys(map(tuple, runs)):
+            plot.line(task.TIMES, run, tones[model])
+    guess = 1 / task.NUMBERS
+    plot.line((1, task.TIMES[-1]), (guess, guess), GREY, dashed=True)
+    plot.add(text(*plot.at(24, 0.92), "writes the error: 1.00, all five", "end", f"t{ERROR}"))
+    plot.add(text(*plot.at(5, 0.36), "writes the value", "start", f"t{VALUE}"))
+    plot.add(text(*plot.at(24, 0.02), "guessing", "end", "halo"))
+    rows = []
+    times = (1, 2, 4, 8, 16, 24)
+    for model, runs in found.items():
+        shares = [[run[n - 1] for run in runs] for n in times]
+        rows.append([model, *(f"{min(one):.2f} to {max(one):.2f}" for one in shares)])
+    ends = {model: [run[-1] for run in runs] for model, runs in found.items()}
+    return Figure(
+        [plot.panel()],
+        "The share of right answers over the numbers that a name has got. After "
+        f"{task.TIMES[-1]} of them it is "
+        + ", ".join(f"{min(one):.2f} to {max(one):.2f} ({model})" for model, one in ends.items())
+        + ".",
+        Table(["numbers so far", *map(str, times)], rows),
+    )
+
+
+# --- Similar keys ---------------------------------------------------------------------------------
+
+
+def directions():
+    """The keys of Ann, Ben and Cleo as arrows, and what Cleo's key finds."""
+    plane = Plane((0, 1), (0, 1), 116, 30, 40)
+    parts = [title("three keys in a plane"), *plane.axes()]
+    for name, key in PEOPLE.items():
+        parts.append(plane.vector(*key, KEY))
+    x, y = plane.at(*PEOPLE["Cleo"])
+    parts.append(line(x, y, x, plane.at(0, 0)[1], f"l t{KEY} thin d"))
+    parts.append(line(x, y, plane.at(0, 0)[0], y, f"l t{KEY} thin d"))
+    parts.append(text(x + 8, y + 2, f"Cleo {listed(PEOPLE['Cleo'])}", classes="on"))
+    parts.append(text(plane.at(1, 0)[0] + 8, plane.at(1, 0)[1] + 4, "Ann (1, 0)", classes="on"))
+    parts.append(text(plane.at(0, 1)[0] + 8, plane.at(0, 1)[1] - 8, "Ben (0, 1)", classes="on"))
+    parts.append(text(x + 4, plane.at(0, 0)[1] - 6, "0.6", classes=f"t{KEY}"))
+    parts.append(text(plane.at(0, 0)[0] + 6, y + 15, "0.8", classes=f"t{KEY}"))
+    rows, (answer, *_) = _read(3)[2], _read(4)
+    look = [title("Cleo’s key finds a bit of both"), *_look(PEOPLE["Cleo"], rows, answer)]
+    look.append(text(222, 144, "the answer"))
+    return Figure(
+        [Panel(WIDTH, 176, tuple(parts)), Panel(WIDTH, 176, tuple(look))],
+        "Left, three arrows of length 1: the key of Ann to the right, that of Ben upwards, and "
+        f"that of Cleo between them. Right, Cleo's key times the rows {listed(rows[0])} and "
+        f"{listed(rows[1])} is {listed(answer)}.",
+    )
+
+
+def disturbed():
+    """What all three have, and what their keys find after Cleo was written."""
+    after, said = _read(4)[2], []
+    parts = [title("after Cleo was written"), text(116, 34, "has", "middle", f"t{VALUE}")]
+    parts.append(text(228, 34, "finds", "middle", f"t{MEMORY}"))
+    for i, (name, what) in enumerate((SENTENCES[2], SENTENCES[1], SENTENCES[3])):
+        y = 42.0 + i * 36
+        found = [sum(k * row[j] for k, row in zip(PEOPLE[name], after, strict=True)) for j in range(2)]
+        parts.append(text(0, y + 19, name))
+        parts += grid(68, y, [what], VALUE, 48, 30, most=8)
+        parts += grid(174, y, [found], MEMORY, 56, 30, most=5)
+        if max(abs(a - b) for a, b in zip(found, what, strict=True)) > 0.01:
+            parts.append(frame(173, y, 114, 30, ERROR))
+        said.append(f"{name} has {listed(what)} and finds {listed(found)}")
+    return Figure([Panel(WIDTH, 152, tuple(parts))], f"{'; '.join(said)}.")
+
+
+def first_and_last():
+    """Of 64 pairs, the first and the last: how often each memory finds its value."""
+    parts, y, said = [title("the value is found")], 30.0, []
+    for name, words in (("sum", "adding"), ("delta rule", "replacing")):
+        shares = _by_age(RULES[name])
+        parts.append(text(0, y + 4, words, classes="on"))
+        for which, share in (("first pair", shares[-1]), ("last pair", shares[0])):
+            y += 18
+            size = {"x": 84, "y": y - 8, "width": max(share * 150, 1), "height": 13}
+            parts.append(text(76, y + 3, which, "end"))
+            tone = ERROR if name == "delta rule" else VALUE
+            parts.append(element("rect", f"f t{tone}", fill_opacity=".6", **size))
+            parts.append(text(90 + share * 150, y + 3, f"{share:.0%}".replace("%", " %"), classes="num"))
+            said.append(f"{words}, {which}: {share:.0%}")
+        y += 26
+    return Figure(
+        [Panel(WIDTH, y - 10, tuple(parts))],
+        f"Bars for {PAIRS} pairs in a memory for {FEATURES} features. {'; '.join(said)}.",
+    )
+
+
+# --- β, gradient descent, formula -----------------------------------------------------------------
+
+
+def believe():
+    """The answer moves towards the value, as far as β says."""
+    answer, value = _read(3)[0], SENTENCES[2][1]
+    left, unit, y = 40.0, 56.0, 76.0
+    parts = [title("Ann’s apples, after the third sentence")]
+    parts.append(line(left, y, left + 4 * unit, y, f"l t{GREY}"))
+    for n in range(5):
+        parts.append(line(left + n * unit, y - 4, left + n * unit, y + 4, f"l t{GREY}"))
+        parts.append(text(left + n * unit, y + 44, str(n), "middle"))
+    for beta, words in ((0.0, "β = 0"), (0.5, "β = 0.5"), (1.0, "β = 1")):
+        x = left + _read(3, beta)[2][0][0] * unit
+        parts.append(element("circle", f"f t{MEMORY}", cx=x, cy=y, r=6))
+        parts.append(text(x, y + 23, words, "middle", "on"))
+    start, end = left + answer[0] * unit, left + value[0] * unit
+    parts.append(arrow(start, y - 22, end + 3, y - 22, f"l t{ERROR} thick"))
+    parts.append(text((start + end) / 2, y - 30, "error: −2", "middle", f"t{ERROR}"))
+    parts.append(text(start + 6, y - 18, "answer"))
+    parts.append(text(end - 8, y - 18, "value", "end", f"t{VALUE}"))
+    return Figure(
+        [Panel(WIDTH, 126, tuple(parts))],
+        "A line of numbers from 0 to 4. The answer is 3 apples, and the value 1. With β = 0 Ann "
+        "keeps 3, with 0.5 she has 2, with 1 she has 1.",
+    )
+
+
+def descent():
+    """The losses whose steps are the writes of both rules, over one number of the memory."""
+    start, value = _read(2)[2][0][0], SENTENCES[2][1][0]
+    left = Plot(
+        (-1, 4), (0, 2.5), title="DeltaNet: ½ (1 − S)²", x_label="S, Ann’s apples", height=116,
+        x_ticks=range(-1, 5), y_ticks=(0, 1, 2),
+    )
+    xs = [i / 10 - 1 for i in range(43)]
+    left.line(xs, [(value - x) ** 2 / 2 for x in xs], GREY)
+    for beta, words, at, dx in ((0.0, "3", "start", 9), (0.5, "β = 0.5", "start", 9), (1.0, "β = 1", "middle", 0)):
+        s = _read(3, beta)[2][0][0]
+        x, y = left.at(s, (value - s) ** 2 / 2)
+        left.add(element("circle", f"f t{ERROR}", cx=x, cy=y, r=5))
+        if beta:
+            left.add(text(x + dx, y - 10 if beta == 1 else y + 4, words, at, "on halo"))
+        else:
+            left.add(text(x - 10, y - 2, "before", "end", "on halo"))
+    right = Plot(
+        (-1, 4), (-4.5, 1.5), title="linear attention: −S · 1", x_label="S, Ann’s apples", height=116,
+        x_ticks=range(-1, 5), y_ticks=(-4, -2, 0),
+    )
+    right.line((-1, 4), (1, -4), GREY)
+    for s, words in ((start, "before"), (start + value, "after: 4")):
+        x, y = right.at(s, -s)
+        right.add(element("circle", f"f t{ERROR}", cx=x, cy=y, r=5))
+        right.add(text(x - 10, y + 5, words, "end", "on halo"))
+    return Figure(
+        [left.panel(), right.panel()],
+        "Left, a parabola with its lowest point at 1 apple. From 3 a step with β = 1 leads to that "
+        "point, and with β = 0.5 half of the way. Right, a line that falls without end: a step "
+        "leads from 3 to 4 apples.",
+    )
+
+
+def chain():
+    """The first formula as boxes, with the numbers of Ann's second sentence."""
+    x, high, gap, parts = 96.0, 28.0, 18.0, []
+    answer, error, after = _read(3)
+    to = "#delta_rule_loop"
+    levels = (
+        ("memory before", MEMORY, "", (("S", MEMORY), ("ₜ₋₁", MEMORY)), "(3, 1), (2, 4)"),
+        ("read: kₜ Sₜ₋₁", GREY, to, (), listed(answer)),
+        ("error: vₜ − answer", ERROR, to, (), listed(error)),
+        ("write: + βₜ kₜᵀ error", MEMORY, to, (("S", MEMORY), ("ₜ", MEMORY)), ", ".join(map(listed, after))),
+        ("ask: qₜ Sₜ", QUERY, to, (("y", None), ("ₜ", None)), listed(after[0])),
+    )
+    for i, (words, tone, link, symbol, numbers) in enumerate(levels):
+        y = 2 + i * (high + gap)
+        parts.append(box(x, y, 164, high, words, tone, link))
+        if symbol:
+            parts.append(letter(x + 90, y + 18, *symbol))
+        parts.append(text(x + (118 if symbol else 90), y + 18, numbers))
+        if i:
+            parts.append(arrow(x, y - gap, x, y - 2, f"l t{GREY}"))
+    y = 2 + high / 2
+    d = f"M14 {y}H4v{3 * (high + gap)}h8m-4-4l4 4l-4 4"
+    parts.append(element("path", f"l t{MEMORY} thick", d=d))
+    return Figure(
+        [Panel(WIDTH, 2 + 5 * high + 4 * gap + 2, tuple(parts))],
+        "A chain of boxes: the memory before, read, error, write, ask. The memory before also "
+        f"leads to the box that writes. For Ann the numbers are {listed(answer)}, {listed(error)}, "
+        f"and then {listed(after[0])}.",
+    )
+
+
+def transition():
+    """With β = 0.5: what is left of the old memory, and what is written."""
+    beta, key, value, before = 0.5, PEOPLE["Ann"], SENTENCES[2][1], _read(2)[2]
+    keep = [[(i == j) - beta * key[i] * key[j] for j in range(2)] for i in range(2)]
+    left = [[sum(keep[i][m] * before[m][j] for m in range(2)) for j in range(2)] for i in range(2)]
+    new = [[beta * a * b for b in value] for a in key]
+    after = _read(3, beta)[2]
+    w, panels = 40.0, []
+    parts, x = [title("transition: Ann’s row × 0.5")], 0.0
+    for rows, sign, tone in ((keep, "·", KEY), (before, "=", MEMORY), (left, "", MEMORY)):
+        parts += grid(x, 26, rows, tone, w, 30, most=1 if tone == KEY else 5)
+        parts.append(text(x + 2 * w + 11, 60, sign, "middle", "on"))
+        x += 2 * w + 23
+    panels.append(Panel(WIDTH, 92, tuple(parts)))
+    parts, x = [title("… + write: half of her value")], 0.0
+    for rows, sign in ((left, "+"), (new, "="), (after, "")):
+        parts += grid(x, 26, rows, MEMORY, w, 30, most=5)
+        parts.append(text(x + 2 * w + 11, 60, sign, "middle", "on"))
+        x += 2 * w + 23
+    panels.append(Panel(WIDTH, 92, tuple(parts)))
+    return Figure(
+        panels,
+        f"Left, the matrix {listed(keep[0])}, {listed(keep[1])} times the memory {listed(before[0])}, "
+        f"{listed(before[1])} is {listed(left[0])}, {listed(left[1])}. Right, {listed(new[0])}, "
+        f"{listed(new[1])} is added, and the memory is {listed(after[0])}, {listed(after[1])}.",
+    )
+
+
+def at_once():
+    """The error of Cleo, from the errors before hers: no memory is needed."""
+    keys = [PEOPLE[name] for name, _ in SENTENCES]
+    errors = [_read(t + 1)[1] for t in range(4)]
+    products = [sum(a * b for a, b in zip(keys[3], keys[t], strict=True)) for t in range(3)]
+    parts, xs, y = [title("each error from those before")], [34.0, 104.0, 174.0, 248.0], 116.0
+    for t in range(3):
+        parts.append(arc(xs[t], xs[3] - 9 + 6 * t, y - 16, 84 - 22 * t, products[t] / 3, KEY))
+        middle = (xs[t] + xs[3]) / 2
+        parts.append(text(middle - 26 + 8 * t, y - 18 - 0.75 * (84 - 22 * t) + 4, shown(products[t]), "middle", "on halo"))
+    for t, (name, what) in enumerate(SENTENCES):
+        parts.append(cell(xs[t] - 33, y - 14, 66, 26, ERROR, 0.14))
+        parts.append(text(xs[t], y + 3, listed(errors[t]), "middle", "on"))
+        parts.append(text(xs[t], y + 34, name, "middle", f"t{KEY}"))
+        parts.append(text(xs[t], y + 50, listed(what), "middle", f"t{VALUE}"))
+    parts.append(text(0, y + 76, "(5, 0) − 0.6·(3, 1) − 0.8·(2, 4) − 0.6·(−2, 0)"))
+    parts.append(text(0, y + 93, f"= {listed(errors[3])}", classes=f"t{ERROR}"))
+    return Figure(
+        [Panel(WIDTH, y + 98, tuple(parts))],
+        f"Four errors in a row: {', '.join(map(listed, errors))}. Lines lead from the first three to "
+        f"the last, with the dot products {', '.join(map(shown, products))} of their keys. The last "
+        "error is the value minus these times the errors.",
+    )
+
+
+def price():
+    """What attention keeps and what a memory keeps, after 2, 4 and 8 tokens."""
+    parts, x = [title("kept after 2, 4 and 8 tokens")], 74.0
+    parts += [text(0, 46, "attention"), text(0, 102, "DeltaNet")]
+    for count in (2, 4, 8):
+        for row, tone in ((0, KEY), (1, VALUE)):
+            parts += grid(x, 28 + 13 * row, [[0.5] * count], tone, 11, 13, digits=0, most=1)
+        parts += grid(x, 84, [[0.5, 0.3], [0.2, 0.6]], MEMORY, 15, 15, digits=0, most=1)
+        parts.append(text(x, 132, str(count), classes="on"))
+        x += max(count, 4) * 11 + 20
+    return Figure(
+        [Panel(WIDTH, 138, tuple(parts))],
+        "Attention keeps a key and a value for each of 2, 4 and 8 tokens. The memory of DeltaNet "
+        "is a square of the same size each time.",
+    )
+
+
+# --- The layer, and random pairs ------------------------------------------------------------------
 
 
 def layer():
