@@ -92,30 +92,22 @@ def _fruits(x, y, w, fruits=FRUITS):
 
 def sentences():
     """What is known after each of three sentences, if it is added and if it replaces."""
-    heads = (
-        ("Ann has 3 apples", "and 1 pear."),
-        ("Ben has 2 apples", "and 4 pears."),
-        ("Ann has 1 apple", "and 1 pear."),
-    )
-    parts, said = [], []
-    for i, (first, second) in enumerate(heads):
-        x = 134.0 + i * 172
-        parts.append(text(x - 30, 14, first, classes="on"))
-        parts.append(text(x - 30, 30, second, classes="on"))
-        for y, add in ((66, True), (160, False)):
-            rows = _read(i + 1, add=add)[2]
-            parts += _memory(x, y, rows)
-            if i < 2:
-                parts.append(arrow(x + 96, y + 28, x + 132, y + 28, f"l t{GREY}"))
-            said.append(f"{'adding' if add else 'replacing'} {listed(rows[0])}, {listed(rows[1])}")
-    x = 134.0 + 2 * 172
-    parts += [text(0, 98, "adding", classes="h"), text(0, 192, "replacing", classes="h")]
-    parts.append(frame(x - 2, 65, 92, 30, ERROR))
-    parts.append(text(x + 100, 84, "wrong", classes=f"t{ERROR}"))
-    parts.append(text(x + 100, 178, "right", classes="on"))
+    panels, said = [], []
+    for words, add in (("adding", True), ("replacing", False)):
+        parts, w, y = [title(words)], 40.0, 58.0
+        for i in range(3):
+            x, rows = 28.0 + i * 90, _read(i + 1, add=add)[2]
+            parts.append(text(x + w, 33, f"sentence {i + 1}", "middle", "on"))
+            parts += _memory(x, y, rows, w, names=() if i else ROWS)
+            said.append(f"{words} {listed(rows[0])}, {listed(rows[1])}")
+        parts.append(frame(x - 1, y - 1, 2 * w + 2, 30, ERROR if add else VALUE))
+        result = "wrong" if add else "right"
+        tone = ERROR if add else VALUE
+        parts.append(text(x + w, y + 74, result, "middle", f"t{tone}"))
+        panels.append(Panel(WIDTH + 12, y + 78, tuple(parts)))
     return Figure(
-        [Panel(620, 222, tuple(parts))],
-        "Two tables of who has how many apples and pears, after each of three sentences: "
+        panels,
+        "Two rows of tables of who has how many apples and pears, after each of three sentences: "
         f"{'; '.join(said)}. What Ann has is wrong if it was added.",
     )
 
@@ -152,7 +144,9 @@ def _look(key, rows, answer, *, x=104.0, y=48.0, w=54.0, h=32.0, tone=KEY, hooks
     parts = _cells(x - 52, y, [[one] for one in key], tone, 38, h, name("key"), 2.0)
     parts += [text(x - 7, y + (i + 0.5) * h + 4, "×", "middle") for i in range(2)]
     parts += _cells(x, y, rows, MEMORY, w, h, name("memory"))
-    parts += [text(x + 2 * w + 8, y + (i + 0.5) * h + 4, f"{one}’s row") for i, one in enumerate(ROWS)]
+    parts += [
+        text(x + 2 * w + 8, y + (i + 0.5) * h + 4, f"{one}’s row") for i, one in enumerate(ROWS)
+    ]
     parts += _fruits(x, y, w)
     parts.append(line(x - 52, y + 2 * h + 6, x + 2 * w, y + 2 * h + 6, "g"))
     parts += _cells(x, y + 2 * h + 12, [answer], GREY, w, h, name("answer"))
@@ -253,25 +247,41 @@ def rule():
         write.append(text(x + 2 * w + 8, y + (i + 0.5) * h + 4, ROWS[i]))
     write += _fruits(x, y, w)
 
-    ask, w = [title("ask"), text(0, 36, "who"), *_headed(62, "has", VALUE), *_headed(176, "finds", MEMORY)], 52.0
+    ask, w = (
+        [
+            title("ask"),
+            text(0, 36, "who"),
+            *_headed(62, "has", VALUE),
+            *_headed(176, "finds", MEMORY),
+        ],
+        52.0,
+    )
     has = [value, _read(2)[2][1], value]
     keys = [PEOPLE["Ann"], PEOPLE["Ben"], key]
-    found = [[sum(a * row[j] for a, row in zip(one, after, strict=True)) for j in range(2)] for one in keys]
+    found = [
+        [sum(a * row[j] for a, row in zip(one, after, strict=True)) for j in range(2)]
+        for one in keys
+    ]
     for i, name in enumerate(("Ann", "Ben", "this key")):
         y = 44.0 + i * 40
         ask.append(text(0, y + 20, name))
         ask += _cells(62, y, [has[i]], VALUE, 50, 32, "has")
         ask += _cells(176, y, [found[i]], MEMORY, 56, 32, "found")
-        off = element("rect", f"l t{ERROR}", x=174, y=y - 1, width=114, height=34, rx=3, stroke_opacity=0)
+        off = element(
+            "rect", f"l t{ERROR}", x=174, y=y - 1, width=114, height=34, rx=3, stroke_opacity=0
+        )
         ask.append(hook(off, "off"))
     panels = [Panel(WIDTH, 176, tuple(parts)) for parts in (read, wrong, write, ask)]
-    told = f"The key {listed(key)} finds {listed(answer)}. The error is {listed(error)}, and 1 of it is written. Then the key finds {listed(found[2])}."
+    told = (
+        f"The key {listed(key)} finds {listed(answer)}. The error is {listed(error)}, and 1 of it "
+        f"is written. Then the key finds {listed(found[2])}."
+    )
     return Figure(
         panels,
         f"Four pictures. Read: the key {listed(key)} finds {listed(answer)}. Error: the value "
-        f"{listed(value)} minus this answer is {listed(error)}. Write: key times error is added, and "
-        f"the memory is {listed(after[0])}, {listed(after[1])}. Ask: Ann finds {listed(found[0])} "
-        f"and Ben {listed(found[1])}.",
+        f"{listed(value)} minus this answer is {listed(error)}. Write: key times error is added, "
+        f"and the memory is {listed(after[0])}, {listed(after[1])}. Ask: Ann finds "
+        f"{listed(found[0])} and Ben {listed(found[1])}.",
         stage=Stage(
             "rule",
             [
@@ -359,7 +369,17 @@ def asked():
     for i, (name, _) in enumerate(TOLD):
         if name == "Ann":
             tone, weight = (QUERY, 0.3) if i == last["Ann"] else (GREY, 0.05)
-            parts.append(arc(xs[i], x - 4, y - 14, 16 + 7 * (len(TOLD) - i), weight, tone, near=i == last["Ann"]))
+            parts.append(
+                arc(
+                    xs[i],
+                    x - 4,
+                    y - 14,
+                    16 + 7 * (len(TOLD) - i),
+                    weight,
+                    tone,
+                    near=i == last["Ann"],
+                )
+            )
     return Figure(
         [Panel(WIDTH, 122, tuple(parts))],
         "Six pairs of a name and a number: "
@@ -413,7 +433,7 @@ def directions():
     """The keys of Ann, Ben and Cleo as arrows, and what Cleo's key finds."""
     plane = Plane((0, 1), (0, 1), 116, 30, 40)
     parts = [title("three keys in a plane"), *plane.axes()]
-    for name, key in PEOPLE.items():
+    for key in PEOPLE.values():
         parts.append(plane.vector(*key, KEY))
     x, y = plane.at(*PEOPLE["Cleo"])
     parts.append(line(x, y, x, plane.at(0, 0)[1], f"l t{KEY} thin d"))
@@ -441,7 +461,9 @@ def disturbed():
     parts.append(text(228, 34, "finds", "middle", f"t{MEMORY}"))
     for i, (name, what) in enumerate((SENTENCES[2], SENTENCES[1], SENTENCES[3])):
         y = 42.0 + i * 36
-        found = [sum(k * row[j] for k, row in zip(PEOPLE[name], after, strict=True)) for j in range(2)]
+        found = [
+            sum(k * row[j] for k, row in zip(PEOPLE[name], after, strict=True)) for j in range(2)
+        ]
         parts.append(text(0, y + 19, name))
         parts += grid(68, y, [what], VALUE, 48, 30, most=8)
         parts += grid(174, y, [found], MEMORY, 56, 30, most=5)
@@ -463,7 +485,9 @@ def first_and_last():
             parts.append(text(76, y + 3, which, "end"))
             tone = ERROR if name == "delta rule" else VALUE
             parts.append(element("rect", f"f t{tone}", fill_opacity=".6", **size))
-            parts.append(text(90 + share * 150, y + 3, f"{share:.0%}".replace("%", " %"), classes="num"))
+            parts.append(
+                text(90 + share * 150, y + 3, f"{share:.0%}".replace("%", " %"), classes="num")
+            )
             said.append(f"{words}, {which}: {share:.0%}")
         y += 26
     return Figure(
@@ -504,12 +528,21 @@ def descent():
     """The losses whose steps are the writes of both rules, over one number of the memory."""
     start, value = _read(2)[2][0][0], SENTENCES[2][1][0]
     left = Plot(
-        (-1, 4), (0, 2.5), title="DeltaNet: ½ (1 − S)²", x_label="S, Ann’s apples", height=116,
-        x_ticks=range(-1, 5), y_ticks=(0, 1, 2),
+        (-1, 4),
+        (0, 2.5),
+        title="DeltaNet: ½ (1 − S)²",
+        x_label="S, Ann’s apples",
+        height=116,
+        x_ticks=range(-1, 5),
+        y_ticks=(0, 1, 2),
     )
     xs = [i / 10 - 1 for i in range(43)]
     left.line(xs, [(value - x) ** 2 / 2 for x in xs], GREY)
-    for beta, words, at, dx in ((0.0, "3", "start", 9), (0.5, "β = 0.5", "start", 9), (1.0, "β = 1", "middle", 0)):
+    for beta, words, at, dx in (
+        (0.0, "3", "start", 9),
+        (0.5, "β = 0.5", "start", 9),
+        (1.0, "β = 1", "middle", 0),
+    ):
         s = _read(3, beta)[2][0][0]
         x, y = left.at(s, (value - s) ** 2 / 2)
         left.add(element("circle", f"f t{ERROR}", cx=x, cy=y, r=5))
@@ -518,8 +551,13 @@ def descent():
         else:
             left.add(text(x - 10, y - 2, "before", "end", "on halo"))
     right = Plot(
-        (-1, 4), (-4.5, 1.5), title="linear attention: −S · 1", x_label="S, Ann’s apples", height=116,
-        x_ticks=range(-1, 5), y_ticks=(-4, -2, 0),
+        (-1, 4),
+        (-4.5, 1.5),
+        title="linear attention: −S · 1",
+        x_label="S, Ann’s apples",
+        height=116,
+        x_ticks=range(-1, 5),
+        y_ticks=(-4, -2, 0),
     )
     right.line((-1, 4), (1, -4), GREY)
     for s, words in ((start, "before"), (start + value, "after: 4")):
@@ -543,7 +581,13 @@ def chain():
         ("memory before", MEMORY, "", (("S", MEMORY), ("ₜ₋₁", MEMORY)), "(3, 1), (2, 4)"),
         ("read: kₜ Sₜ₋₁", GREY, to, (), listed(answer)),
         ("error: vₜ − answer", ERROR, to, (), listed(error)),
-        ("write: + βₜ kₜᵀ error", MEMORY, to, (("S", MEMORY), ("ₜ", MEMORY)), ", ".join(map(listed, after))),
+        (
+            "write: + βₜ kₜᵀ error",
+            MEMORY,
+            to,
+            (("S", MEMORY), ("ₜ", MEMORY)),
+            ", ".join(map(listed, after)),
+        ),
         ("ask: qₜ Sₜ", QUERY, to, (("y", None), ("ₜ", None)), listed(after[0])),
     )
     for i, (words, tone, link, symbol, numbers) in enumerate(levels):
@@ -587,9 +631,10 @@ def transition():
     panels.append(Panel(WIDTH, 92, tuple(parts)))
     return Figure(
         panels,
-        f"Left, the matrix {listed(keep[0])}, {listed(keep[1])} times the memory {listed(before[0])}, "
-        f"{listed(before[1])} is {listed(left[0])}, {listed(left[1])}. Right, {listed(new[0])}, "
-        f"{listed(new[1])} is added, and the memory is {listed(after[0])}, {listed(after[1])}.",
+        f"Left, the matrix {listed(keep[0])}, {listed(keep[1])} times the memory "
+        f"{listed(before[0])}, {listed(before[1])} is {listed(left[0])}, {listed(left[1])}. Right, "
+        f"{listed(new[0])}, {listed(new[1])} is added, and the memory is {listed(after[0])}, "
+        f"{listed(after[1])}.",
     )
 
 
@@ -602,7 +647,15 @@ def at_once():
     for t in range(3):
         parts.append(arc(xs[t], xs[3] - 9 + 6 * t, y - 16, 84 - 22 * t, products[t] / 3, KEY))
         middle = (xs[t] + xs[3]) / 2
-        parts.append(text(middle - 26 + 8 * t, y - 18 - 0.75 * (84 - 22 * t) + 4, shown(products[t]), "middle", "on halo"))
+        parts.append(
+            text(
+                middle - 26 + 8 * t,
+                y - 18 - 0.75 * (84 - 22 * t) + 4,
+                shown(products[t]),
+                "middle",
+                "on halo",
+            )
+        )
     for t, (name, what) in enumerate(SENTENCES):
         parts.append(cell(xs[t] - 33, y - 14, 66, 26, ERROR, 0.14))
         parts.append(text(xs[t], y + 3, listed(errors[t]), "middle", "on"))
@@ -612,9 +665,9 @@ def at_once():
     parts.append(text(0, y + 93, f"= {listed(errors[3])}", classes=f"t{ERROR}"))
     return Figure(
         [Panel(WIDTH, y + 98, tuple(parts))],
-        f"Four errors in a row: {', '.join(map(listed, errors))}. Lines lead from the first three to "
-        f"the last, with the dot products {', '.join(map(shown, products))} of their keys. The last "
-        "error is the value minus these times the errors.",
+        f"Four errors in a row: {', '.join(map(listed, errors))}. Lines lead from the first three "
+        f"to the last, with the dot products {', '.join(map(shown, products))} of their keys. The "
+        "last error is the value minus these times the errors.",
     )
 
 

@@ -64,7 +64,7 @@ def sample(steps: int, count: int, generator: torch.Generator) -> tuple[Tensor, 
 
 
 def run(model: str, seed: int) -> dict[str, float | list[float]]:
-    """The share of right answers: `by_times` that a name was written, and `last` after 256 steps."""
+    """Shares of right answers: `by_times` that a name was written, and `last` after 256 steps."""
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
     memory = Memory(model)

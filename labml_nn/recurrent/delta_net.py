@@ -7,7 +7,7 @@ summary: >
 paper: https://arxiv.org/abs/2406.06484
 notebook: notebooks/delta_net.ipynb
 compare: labml_nn.recurrent.linear_attention
-tones: {query: 3, q: 3, key: 1, k: 1, value: 2, v: 2, memory: 5, error: 6, loss: 6, losses: 6, gradient: 6}
+tones: {query: 3, q: 3, key: 1, k: 1, value: 2, v: 2, memory: 5, error: 6, loss: 6}
 ---
 
 *Ann has 3 apples and 1 pear. Ben has 2 apples and 4 pears. Ann eats two apples, so she
@@ -78,8 +78,8 @@ of 16 numbers. They differ only in what they write, the error or the value. In t
 they read 32 pairs, and in the test 256. With the delta rule, all five networks are
 always right, even when a name has got its 24th number. With addition they know a first
 number, too. After the second they are right about half of the time, because nothing in
-a sum says which of the two came last. After the 24th they are right in 16 or 17 % of the
-tests, and a guess among 16 numbers in 6 %.
+a sum says which of the two came last. After the 24th they are right in 16 or 17 % of
+the tests, and a guess among 16 numbers in 6 %.
 
 ![[How it was measured](#the-task-of-overwriting).](figure:delta_net.overwriting)
 
@@ -123,9 +123,10 @@ hardly ever the first. It [makes room](#random-pairs) for what is new.
 ## How much to write
 
 **Not all that is read brings news.** A full stop says nothing about anybody's apples.
-So the network computes a number $\beta$ for each **token** (what it reads in one step), from 0
-to 1, and writes $\beta$ times the error. With 1 the answer is replaced, with 0 nothing
-is written, and with 0.5 it moves half of the way. Try it [above](#read-error-write).
+So the network computes a number $\beta$ for each **token** (what it reads in one
+step), from 0 to 1, and writes $\beta$ times the error. With 1 the answer is replaced,
+with 0 nothing is written, and with 0.5 it moves half of the way. Try it
+[above](#read-error-write).
 
 ![Where Ann's apples are after the third sentence.](figure:delta_net.believe)
 
@@ -207,8 +208,9 @@ class DeltaNet(nn.Module):
     def __init__(self, d_model, heads):
         super().__init__()
         self.heads = heads
-        self.qkv = nn.Linear(d_model, 3 * d_model, bias=False)
-        self.conv = nn.Conv1d(3 * d_model, 3 * d_model, 4, groups=3 * d_model, bias=False)
+        wide = 3 * d_model  # queries, keys and values side by side
+        self.qkv = nn.Linear(d_model, wide, bias=False)
+        self.conv = nn.Conv1d(wide, wide, kernel_size=4, groups=wide, bias=False)
         self.beta = nn.Linear(d_model, heads, bias=False)
         self.norm = nn.RMSNorm(d_model // heads, eps=1e-5)
         self.output = nn.Linear(d_model, d_model, bias=False)

@@ -1,18 +1,23 @@
 """What the page of DeltaNet says of its numbers."""
 
 import json
+import random
 import re
 from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
+from shown_programs import blocks as shown
+from stages import check_first, play
 from torch import nn
 from torch.nn.functional import normalize
 
 from docs_src.figures import delta_net as figures
 from docs_src.figures import memory as tasks
 from docs_src.figures import results
+from docs_src.tasks import delta_net as task
+from docs_src.tasks import results as measured
 from labml_nn.recurrent.delta_net import DeltaNet, delta_rule_chunk, delta_rule_loop
 from labml_nn.recurrent.gated_delta_net import (
     GatedDeltaNet,
@@ -178,7 +183,7 @@ def test_what_the_trained_model_wrote_and_its_loss():
         json.loads((ROOT / f"docs_src/results/{name}/result.json").read_text(encoding="utf-8"))
         for name in ("delta_net", "lstm")
     )
-    quoted = " ".join(re.findall(r"(?m)^> (.*)$", LESSON)).split()
+    quoted = " ".join(re.findall(r"(?m)^# > (.*)$", LESSON)).split()
     assert len(quoted) > 20
     assert " ".join(quoted) in " ".join(ours["samples"][0]["text"].split())
     assert [f"{one['result']['validation_loss']:.2f}" for one in (ours, lstm)] == ["1.64", "1.65"]
@@ -196,3 +201,161 @@ def test_with_and_without_a_gate():
     answers = {row[0]: row[1] for row in tasks.bench().rows}
     recalled = [answers[name].split(" ")[0] for name in ("Gated DeltaNet", "DeltaNet")]
     assert "{} %, and {} %".format(*recalled) in gated
+
+
+def flat(page):
+    """A page as one line, without the marks of comments."""
+    return " ".join(re.sub(r"(?m)^ *# ?", "", page).split())
+
+
+# The whole in code.
+
+
+def bare():
+    """The class that the page shows as the whole model."""
+    (listing,) = (one for _, one in shown(LESSON) if "class DeltaNet" in one)
+    made: dict = {}
+    exec(listing, made)
+    lines = listing[listing.index("class DeltaNet") : listing.index("print(")].split("\n")
+    assert 12 <= len([line for line in lines if line.strip()]) <= 21
+    return made["DeltaNet"]
+
+
+@pytest.mark.parametrize(("T", "C", "H"), [(1, 6, 1), (7, 12, 3), (45, 8, 2)])
+def test_the_bare_layer_is_the_module(T, C, H):
+    """By the loop for a token, and in chunks for more of them."""
+    layer, x = DeltaNet(C, H), torch.randn(T, C)
+    own = bare()(C, H)
+    weights = layer.state_dict()
+    names = "query.weight", "key.weight", "value.weight"
+    weights["qkv.weight"] = torch.cat([weights.pop(name) for name in names])
+    own.load_state_dict(weights)
+    torch.testing.assert_close(own(x), layer(x[:, None])[0][:, 0], atol=2e-6, rtol=0)
+
+
+def test_the_notebook_begins_with_it():
+    recipe = (ROOT / "docs_src/notebooks/delta_net.md").read_text(encoding="utf-8")
+    (listing,) = (one for _, one in shown(LESSON) if "class DeltaNet" in one)
+    layer = listing[listing.index("class DeltaNet") : listing.index("print(")].rstrip()
+    assert layer in recipe.partition("<!-- chapters -->")[0]
+
+
+# The task.
+
+
+def test_only_the_delta_rule_replaces():
+    found = measured("delta_net", "by_times")
+    assert found["delta rule"] == [[1.0] * len(task.TIMES)] * 5
+    for run in found["addition"]:
+        assert run[0] == 1.0 and 0.5 < run[1] < 0.55
+        assert f"{100 * run[23]:.0f}" in ("16", "17")
+    text = flat(LESSON)
+    assert f"each of {task.NAMES} names, and a value for each of {task.NUMBERS} numbers" in text
+    assert f"they read {task.STEPS} pairs, and in the test {task.LONG}" in text
+    assert f"in {100 / task.NUMBERS:.0f} %" in text
+
+
+def test_what_is_asked_is_the_last_number():
+    generator = torch.Generator().manual_seed(0)
+    names, numbers, asked, answers, times = task.sample(20, 30, generator)
+    for column in range(30):
+        for t in range(20):
+            own = [s for s in range(t + 1) if names[s, column] == asked[t, column]]
+            assert len(own) == times[t, column] > 0
+            assert numbers[own[-1], column] == answers[t, column]
+
+
+def test_what_a_full_memory_finds():
+    """The first and the last of 64 pairs, as the picture and the words say."""
+    first, last = (figures._by_age(None)[age] for age in (-1, 0))
+    assert 0.25 < last < 1 / 3 and 0.25 < first < 1 / 3  # nearly a third
+    first, last = (figures._by_age(1.0)[age] for age in (-1, 0))
+    assert last == 1.0 and first < 0.03
+    assert f"A guess finds {100 / figures.PAIRS:.1f} %" in LESSON
+
+
+# The numbers of the words and of the pictures.
+
+
+def test_half_of_the_error():
+    """With a rate of 0.5 Ann has two apples, and the transition halves her row."""
+    assert figures._read(3, 0.5)[2][0] == [2.0, 1.0]
+    key, memory = torch.tensor(KEYS["Ann"]), torch.tensor(figures._read(2)[2])
+    left = (torch.eye(2) - 0.5 * key[:, None] * key) @ memory
+    assert left.tolist() == [[1.5, 0.5], [2.0, 4.0]]
+    drawing = figures.transition().alt
+    assert "(1.5, 0.5), (2, 4)" in drawing and "(2, 1), (2, 4)" in drawing
+
+
+def test_a_memory_that_adds_goes_down_a_line():
+    """The write of linear attention is minus the gradient of −k S · v."""
+    k, v = torch.randn(3), torch.randn(4)
+    memory = torch.randn(3, 4, requires_grad=True)
+    (gradient,) = torch.autograd.grad(-((k @ memory) * v).sum(), memory)
+    torch.testing.assert_close(-gradient, k[:, None] * v)
+
+
+# The stage.
+
+
+def test_the_stage_computes_what_the_rule_computes():
+    """For each step, memory before, and random keys, values and rates."""
+    figure = figures.rule()
+    check_first(figure)
+    chosen = random.Random(0)
+    settings = [
+        {
+            "step": step,
+            "before": chosen.randrange(2),
+            "key": chosen.choice([0, 0.8, 1, chosen.randrange(11) / 10]),
+            "beta": chosen.randrange(11) / 10,
+            "apples": chosen.randrange(7),
+            "pears": chosen.randrange(7),
+        }
+        for step in (0, 1, 2, 3) * 4
+    ]
+    for setting, seen in zip(settings, play(figure, *settings), strict=True):
+        memory = torch.tensor(figures._read(2 + setting["before"])[2])
+        second = setting["key"]
+        key = torch.tensor([(1 - second**2) ** 0.5, second])
+        value = torch.tensor([setting["apples"], setting["pears"]]).float()
+        k, v = key.view(1, 1, 1, 2), value.view(1, 1, 1, 2)
+        beta = torch.full((1, 1, 1), setting["beta"])
+        found, after = delta_rule_loop(k, k, v, beta, memory[None, None])
+        after, answer = after[0, 0], key @ memory
+        close = partial(pytest.approx, abs=0.006)
+        assert seen.numbers("memory") == close(memory.flatten().tolist())
+        assert seen.numbers("key") == close(key.tolist() * 2)
+        assert seen.numbers("answer") == close(answer.tolist() * 2)
+        assert seen.numbers("error") == close((value - answer).tolist())
+        assert seen.numbers("written") == close((beta.item() * (value - answer)).tolist())
+        assert seen.numbers("after") == close(after.flatten().tolist())
+        assert seen.numbers("found") == close(
+            [*after.flatten().tolist(), *found.flatten().tolist()]
+        )
+        changes = [
+            words.replace("− ", "−").replace("+ ", "").split() for words in seen.texts("change")
+        ]
+        for words, old, new in zip(changes, memory.flatten(), after.flatten(), strict=True):
+            was, change = (float(word.replace("−", "-")) for word in words)
+            assert (was, was + change) == pytest.approx((old.item(), new.item()), abs=0.012)
+        has = [value if second == i else memory[i] for i in (0, 1)]
+        assert seen.numbers("has") == close([*has[0].tolist(), *has[1].tolist(), *value.tolist()])
+        off = [(a - b).abs().max() > 0.005 for a, b in zip(after, has, strict=True)]
+        off.append((found.flatten() - value).abs().max() > 0.005)
+        assert seen.places("off", "stroke-opacity") == [float(one) for one in off]
+        for values, name in ((memory, "memory"), (after, "after")):
+            grounds = figures.PALE + figures.STRONG * (values.abs() / 5).clamp(max=1)
+            drawn = seen.places(f"{name}-ground", "fill-opacity")
+            assert drawn == pytest.approx(grounds.flatten().tolist(), abs=0.006)
+        assert f"and {figures.shown(setting['beta'])} of it is written" in seen.said
+
+
+@pytest.mark.parametrize(("who", "answer"), [(0, (3, 1)), (1, (2, 4)), (2, (3.4, 3.8))])
+def test_a_name_of_the_stage_moves_its_sliders(who, answer):
+    """Each name brings its key; Cleo reads from both rows."""
+    figure = figures.rule()
+    choice = next(knob for knob in figure.stage.knobs if knob.name == "who")
+    (seen,) = play(figure, dict(choice.sets[who]))
+    assert seen.numbers("answer") == pytest.approx([*answer] * 2)
+    assert choice.sets[who]["key"] == KEYS[choice.options[who]][1]
