@@ -141,43 +141,69 @@ def features():
 def head():
     """What *who* receives from attention."""
     found = _pass()
-    q, k, v, weights = (found[name] for name in ("q", "k", "v", "weights"))
+    panels, alt = _attended("who", *(found[name] for name in ("q", "k", "v")))
+    return Figure(panels, alt)
+
+
+def across():
+    """What *the* receives from the memory: a query of its own, keys and values of the source."""
+    with torch.no_grad():
+        memory = F.layer_norm(_pass()["out"], (4,))
+    k, v = torch.zeros(2, 3, 4)
+    k[:, 0], v[:, 1] = memory[:, 1], memory[:, 1] + memory[:, 2]
+    names = ("what it asks for", "verb", "verb + alive")
+    panels, alt = _attended("the", torch.tensor([[4.0, 0, 0, 0]]), k, v, names)
+    return Figure(panels, alt)
+
+
+def _attended(asks, q, k, v, names=("question + alive", "verb + alive", "verb + alive")):
+    """One query with its keys and values, in two panels, and what they show."""
     scores = (q @ k.T / 2)[0]
+    weights = scores.softmax(0)
     left, top, w, h = 60.0, 74.0, 30.0, 30.0
     end = left + 4 * w
-    first = [title("query of who, and all keys")]
+    first = [title(f"query of {asks}, and all keys")]
     first += [text(left - 8, 42, "query", "end", f"t{Q}"), *grid(left, 24, q[:1], Q, w, 28)]
+    first += [text(end + 8, 42, names[0]), text(left, top - 5, names[1])]
     first += [text(left - 8, top - 5, "keys", "end", f"t{K}")]
-    first += [text(end + 32, top - 5, "q · k", "end"), text(end + 74, top - 5, "÷ √4", "end")]
-    first += [*_words(left, top, h), *grid(left, top, k, K, w, h, most=2.0)]
+    first += [text(end + 40, top - 5, "q · k", "end"), text(end + 92, top - 5, "÷ √4", "end")]
+    first += _words(left, top, h)
     for i, score in enumerate(scores.tolist()):
+        first += _exact(left, top + i * h, k[i], K, w, h, 1)
         y = top + (i + 0.5) * h + 4
-        first.append(text(end + 30, y, shown(2 * score), "end", "num"))
-        first.append(text(end + 72, y, shown(score), "end", "sum"))
+        first.append(text(end + 40, y, _brief(2 * score), "end", "num"))
+        first.append(text(end + 92, y, _brief(score), "end", "sum"))
 
     # Room for the bars.
-    bar, start = 68.0, 148.0
+    bar, start, w = 42.0, 136.0, 38.0
     second = [title("weights, and the average of all values")]
     second += [text(left, top - 5, "weight", "start", f"t{A}")]
-    second += [text(start, top - 5, "values", "start", f"t{V}")]
-    for i, weight in enumerate(weights[0].tolist()):
-        y = top + i * h
-        size = {"x": left, "y": y + 4, "width": max(weight * bar, 1), "height": h - 16}
+    second += [text(start - 8, top - 24, "values", "end", f"t{V}")]
+    second += [text(start, top - 24, names[2]), text(start + 1.5 * w, top - 5, "verb", "middle")]
+    for i, weight in enumerate(weights.tolist()):
+        y, length = top + i * h, max(weight * bar, 1)
+        size = {"x": left, "y": y + 8, "width": length, "height": h - 16}
         second.append(element("rect", f"f t{A}", fill_opacity="0.6", **size))
-        second.append(text(left, y + h - 1, shown(weight, 3), classes="num"))
-    second += [*_words(left, top, h), *grid(start, top, v, V, w + 4, h, most=2.0)]
+        second.append(text(left + length + 3, y + h / 2 + 4, shown(weight, 3), classes="num"))
+    second += _words(left, top, h)
+    for i, row in enumerate(v):
+        second += _exact(start, top + i * h, row, V, w, h, 2)
     below = top + 3 * h + 8
-    second.append(line(start, below - 4, start + 4 * (w + 4), below - 4, f"l t{V}"))
+    second.append(line(start, below - 4, start + 4 * w, below - 4, f"l t{V}"))
     second.append(text(start - 8, below + 18, "average", "end", f"t{V}"))
-    average = weights[:1] @ v
-    second += _exact(start, below, average[0], V, w + 4, 28)
+    average = weights @ v
+    second += _exact(start, below, average, V, w, 28)
     height = below + 30
-    return Figure(
-        [Panel(WIDTH, height, tuple(first)), Panel(WIDTH, height, tuple(second))],
-        f"The query of who is {listed(q[0])}. Keys: {_rows(k, SOURCE)}. Scores: "
-        f"{listed(scores)}. Weights: {listed(weights[0], 3)}. Values: {_rows(v, SOURCE)}. Average: "
-        f"{listed(average[0], 3)}.",
+    return [Panel(WIDTH, height, tuple(first)), Panel(WIDTH, height, tuple(second))], (
+        f"The query of {asks} is {listed(q[0])}. Keys: {_rows(k, SOURCE, 2)}. Scores: "
+        f"{listed(scores, 2)}. Weights: {listed(weights, 3)}. Values: {_rows(v, SOURCE, 2)}. "
+        f"Average: {listed(average, 3)}."
     )
+
+
+def _brief(value):
+    """A number of at most two decimals; a whole one has none."""
+    return shown(value, None if round(value, 2).is_integer() else 2)
 
 
 def _sum(before, added, after, name, tone, top=20.0):
@@ -230,7 +256,7 @@ def normalised():
     for i, (row, name) in enumerate(rows):
         y = top + i * (h + gap)
         parts.append(text(left - 8, y + h / 2 + 4, name, "end", "on" if i == 0 else ""))
-        parts += _exact(left, y, row, GREY, w, h)
+        parts += _exact(left, y, row, GREY, w, h, 2)
     said = "; ".join(f"{name}: {listed(row, 3)}" for row, name in rows)
     return Figure([Panel(WIDTH, top + 4 * h + 3 * gap + 2, tuple(parts))], f"Four rows. {said}.")
 
@@ -238,12 +264,11 @@ def normalised():
 def feed_forward():
     """A pattern compared with each token, what the ReLU lets through, and what is added."""
     found = _pass()
-    read, fits, says = (found[name].round(decimals=2) for name in ("read", "fits", "says"))
+    read, fits = (found[name].round(decimals=2) for name in ("read", "fits"))
     pattern = _layer().feed_forward.layer1.weight.detach()
     left, top, w, h = 60.0, 78.0, 42.0, 30.0
-    names = ("question", "verb", "alive", "mark")
     first = [title("does the pattern fit?")]
-    for j, name in enumerate(names):
+    for j, name in enumerate(FEATURES):
         first.append(text(left + (j + 0.5) * w, 34, name, "middle", "s"))
     first.append(text(left - 8, 58, "pattern", "end"))
     first += grid(left, 40, pattern, A, w, 28, most=2.0)
@@ -262,17 +287,23 @@ def feed_forward():
         x, y = plot.at(fit, max(fit, 0))
         plot.add(element("circle", f"f t{A}", cx=x, cy=y, r=4))
         plot.add(word(x - 12, y - 8, name))
-    height = top + 3 * h + 2
-    before, added = found["after"][0].round(decimals=3), says[0]
-    after = before + added
-    parts, end = _sum(before, added, after, "W₂ says", A, 40.0)
-    last = Panel(WIDTH, end, (title("what is added to who"), *parts))
     return Figure(
-        [Panel(WIDTH, height, tuple(first)), plot.panel(), last],
+        [Panel(WIDTH, top + 3 * h + 2, tuple(first)), plot.panel()],
         f"The pattern {listed(pattern[0])} meets the normalised features: "
         f"{_rows(read, SOURCE, 2)}. Their products minus 1 are {listed(fits[:, 0], 2)}; the ReLU "
-        f"makes {listed(F.relu(fits[:, 0]), 2)} of them, and so who gets {listed(says[0], 2)} "
-        f"added to {listed(before, 3)}, which makes {listed(after, 3)}.",
+        f"makes {listed(F.relu(fits[:, 0]), 2)} of them.",
+    )
+
+
+def fed():
+    """What the feed-forward network adds to *who*."""
+    found = _pass()
+    before, added, after = found["after"][0], found["says"][0], found["out"][0]
+    parts, height = _sum(before, added, after, "W₂ says", A)
+    return Figure(
+        [Panel(WIDTH, height, tuple(parts))],
+        f"Who has the features {listed(before, 3)}. The network adds {listed(added, 3)}, which "
+        f"makes {listed(after, 3)}.",
     )
 
 
@@ -351,11 +382,9 @@ def whole():
         parts += grid(x - 11, 42, column, MEMORY, 22, 15, most=2.0, digits=0)
     # Only one token is followed; the lines of the others would lie on its own.
     followed, low = 1, 158
-    for t in (0, 2, followed):
-        for s, source_x in enumerate(xs):
-            near = t == followed
-            weight = weights[t, s].item() if near else 0.0
-            parts.append(ribbon(source_x, 104, ts[t], low, weight, A if near else GREY, 9, near))
+    for s, source_x in enumerate(xs):
+        weight = weights[followed, s].item()
+        parts.append(ribbon(source_x, 104, ts[followed], low, weight, A, 9, True))
     x, most = ts[followed], int(weights[followed].argmax())
     share = shown(weights[followed, most], 2)
     parts.append(text((xs[most] + x) / 2, (104 + low) / 2 - 12, share, "middle", "big halo t0"))

@@ -9,10 +9,10 @@ paper: https://arxiv.org/abs/1706.03762
 tones: {query: 3, key: 1, value: 2, weight: 0, memory: 5}
 ---
 
-You ask *who sleeps ?* and expect the answer *the dog*, if in all that you have read it
-is the dog that sleeps. You give a sentence in English
-and want it in German. In both cases one sequence goes in and another one comes out,
-with other words and another length. How can a network do that?
+You ask *who sleeps ?* and expect the answer *the dog*, if you have read that the dog
+sleeps. Or you give a sentence in English and want it in German. One sequence goes in
+and another one comes out, with other words and another length. How can a network do
+that?
 
 ![While it writes, the decoder looks at the vectors of the question. After *the* it
 looks at *sleeps*.](figure:encoder_decoder.whole)
@@ -36,15 +36,14 @@ still being written. In training it is known, but the next token is the very ans
 the decoder should predict. So in the decoder a **mask** lets each token attend to
 itself and to earlier tokens only. This is called **causal**.
 
+![Rows look at columns. What is hatched is hidden.](figure:encoder_decoder.masks)
+
 The decoder has a second attention, **cross-attention**. Its queries come from the
 target, its keys and values from the memory. It needs no causal mask, because the whole
 source is known. *The* asks, *sleeps* fits, and its value is what *the* receives.
 
-![Each row is a query, and then the next token. One head of a small trained
-model.](figure:encoder_decoder.crossing)
-
-![Each row is a token that looks. What is hatched is
-hidden.](figure:encoder_decoder.masks)
+![Each row is the query of a token. Behind the arrow stands what is written next. One
+head of a small trained model.](figure:encoder_decoder.crossing)
 
 ## From words to vectors
 
@@ -55,8 +54,7 @@ in which order its tokens stand. So we add a vector that says where the token st
 ([positional encoding](positional_encoding.py)). Before that, we multiply the row by
 $\sqrt C$, so that it is not too small beside this vector.
 
-![*Who* is number 3, and our words have 4 features. (Rows of other words are left
-out.)](figure:encoder_decoder.lookup)
+![*Who* is number 3. Our words have 4 features.](figure:encoder_decoder.lookup)
 
 ## One layer, by hand
 
@@ -69,8 +67,9 @@ leave the positions out, so that the numbers stay short.)
 
 **Attention.** *Who* wants to know what is done. Each token makes three vectors of its
 features, each with a learned matrix: a query, what it looks for, a key, what it offers,
-and a value, what it hands over. We chose matrices that make a query of *question* +
-*alive*, and both the key and the value of *verb* + *alive*. So *who* asks for "a verb
+and a value, what it hands over. We chose matrices that write *question* + *alive* into
+the first place of a query, and *verb* + *alive* into the first place of a key. A value
+has this sum in the place of *verb*, where it will be added. So *who* asks for "a verb
 that living beings do". Multiply its query with each key, number by number, and add up:
 0, 4, −4. Divide by $\sqrt 4$, the root of the number of features of a query, and you
 have the **scores** 0, 2, −2. A **softmax** turns them into weights that sum to one:
@@ -85,47 +84,56 @@ here.](figure:encoder_decoder.head)
 **residual connection**. So everything on this page has the same number of features $C$.
 *Who* had −1 for *verb*, and now it has 0.702: it stands for somebody who does
 something. The other two words do not change. Their *question* + *alive* is 0, so their
-queries and scores are 0, and so is the plain average of the values.
+queries and scores are 0. Then each value has the weight 1/3, and (0 + 2 − 2) / 3 = 0.
 
 ![What attention returns is added.](figure:encoder_decoder.added)
 
-**Normalise.** After many sums features have very different sizes. So attention, and
-whatever else is computed, reads its input through a **layer normalisation**. (For the
-attention above it would change nothing: each of our words has mean 0 and variance 1.)
-Do it by hand for (2, 0, 4, 2). The mean is 2. Subtract it. The squares of what is left
-have the mean 2, which is the variance. Divide by its root, 1.414. Now the mean is 0 and
-the variance 1. Last, each feature has a learned **gain** $g$ and a learned **bias**
-$b$. In a formula, with the mean $\mu$, the variance $\sigma^2$ and a tiny $\epsilon$
-that avoids a division by zero:
+**Normalise.** After many sums features have very different sizes. So each computation
+reads its input through a **layer normalisation**. (For the attention above it would
+change nothing: each of our words has mean 0 and variance 1.) Do it by hand for (2, 0,
+4, 2). The mean is 2. Subtract it. The squares of what is left have the mean 2, which is
+the variance. Divide by its root, 1.414. Now the mean is 0 and the variance 1. Last,
+each feature has a learned **gain** $g$ and a learned **bias** $b$. In a formula, with
+the mean $\mu$, the variance $\sigma^2$ and a tiny $\epsilon$ that avoids a division by
+zero:
 
 $$\operatorname{LN}(x) = g \odot \frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}} + b$$
 
 ![With the gains (1, 1, 2, 1) and the biases (0, 0, 0,
 1).](figure:encoder_decoder.normalised)
 
-So the order is layer norm, attention, sum: $x + f(\operatorname{LN}(x))$. It is the
-same for what comes next.
+So the order is layer norm, attention, sum: $x + f(\operatorname{LN}(x))$, where $f$ is
+the attention. It is the same for what comes next.
 
-**Feed-forward.** Attention moves information between tokens. But it only averages: with
-the same weights, twice the values give twice the result. Then a small network works on
-each token alone. Its matrix $W_1$ compares the token with patterns. The
-**ReLU**, $\max(0, z)$, keeps only those that fit. And $W_2$ adds what they say:
+**Feed-forward.** Attention moves information between tokens. But an average cannot tell
+whether a token has *all* features of a pattern. So then a small network works on each
+token alone. Its matrix $W_1$ compares the token with patterns. The **ReLU**, $\max(0,
+z)$, keeps only those that fit. And $W_2$ adds what they say:
 
 $$\operatorname{FFN}(x) = W_2 \max(0, W_1 x + b_1) + b_2$$
 
 Our only pattern is "it asks, it does something, it is alive". After its layer norm
 (with gains 1 and biases 0) *who* reads (0.69, 0.33, 0.69, −1.71). So the sum is 1.71,
 and with the bias of −1 there remains 0.71. For the other two words nothing remains.
-$W_2$ adds the 0.71 to *question*. What it is added to is *who* as it was before the
-norm, with a 1, so now it has 1.71. It is the one that the answer has to name.
+$W_2$ adds this to *question*: 1 + 0.71 = 1.71. So *who* is the one that the answer has
+to name.
 
 ![The pattern fits *who*, and neither of the
 others.](figure:encoder_decoder.feed_forward)
 
+![The sum is made with *who* as it was before the norm.](figure:encoder_decoder.fed)
+
 This was one layer of the encoder: two **sub-layers**, each with its layer norm and its
 sum. A layer of the decoder has cross-attention between the two. It is computed like the
-attention that you have seen, and in each layer it reads the same memory. Stack $L$
-layers of each kind, with a last norm on top, and you have the architecture.
+attention that you have seen, but the query is made of a target token. Let *the* ask for
+a verb, with the query (4, 0, 0, 0), and let each key begin with the *verb* of a word in
+the memory. Those are 0.10, 1 and −1. (A last norm on top of the encoder has made 0.10
+of the 0.70 of *who*.) Then *sleeps* gets the weight 0.845.
+
+![*The* finds *sleeps* in the memory.](figure:encoder_decoder.across)
+
+Each layer of the decoder reads the same memory. Stack $L$ layers of each kind, with a
+last norm on top, and you have the architecture.
 
 ![The encoder on the left, the decoder on the right. Each box leads to its
 code.](figure:encoder_decoder.diagram)
@@ -137,8 +145,7 @@ one number of it for each word of the vocabulary, with a learned matrix and bias
 numbers are the **logits**, and a softmax turns them into probabilities. Suppose the
 decoder of a trained model has read *start*, and these are the logits:
 
-![The other three words have logits so low that their probabilities are
-0.000.](figure:encoder_decoder.logits)
+![The other three words get 0.000.](figure:encoder_decoder.logits)
 
 How good is that? The right word is *the*, with the probability 0.778. The **loss** is
 minus its natural logarithm, 0.25. Its unit is the **nat**. Had the right word been
@@ -152,10 +159,10 @@ right.
 In training we know the whole answer, so we need not write it step by step. We give the
 decoder the answer with *start* before it, and ask it for the answer with *end* after
 it. At each position it gets the *true* tokens so far, whatever it would have written
-itself. This is called **teacher forcing**. Each label but the last is also an input,
-one place to the right, and the causal mask hides it there. So one forward pass computes
-all predictions in parallel. The gradient of their loss goes back through the decoder,
-and through cross-attention into the encoder, so one loss trains both.
+itself. This is called **teacher forcing**. Is the answer not among the inputs? It is,
+but one position later, where the causal mask hides it. So one forward pass computes all
+predictions in parallel. The gradient of their loss goes back through the decoder, and
+through cross-attention into the encoder, so one loss trains both.
 
 If we write $w$ for the source, and $y_0, y_1, \dots$ for the target with its start
 token, our loss is the mean over all $T$ labels. (Read the bar as "given".)
@@ -167,9 +174,10 @@ $$\mathcal{L} = -\frac{1}{T} \sum_{t=0}^{T-1}
 
 ## Writing, one token at a time
 
-How does a trained model write? There are 16 questions such as *who eats and sings ?*
-We trained a very small model on 13 of them. *Who sleeps and sings ?* is one of the
-three that it has never seen. Step through its answer, and choose another question.
+How does a trained model write? There are 16 questions such as *who eats and sings ?* We
+trained a very small model on 13 of them. *Who sleeps and sings ?* and *who eats and
+runs ?* are two of the three that it has never seen. Step through an answer, and choose
+another question.
 
 1. **Article.** Only *start* is written. The most probable next token is *the*.
 
@@ -204,23 +212,24 @@ numbers backwards, once with all source vectors, and once with a single one, the
 ![Numbers of 2 to 10 digits of which every digit is right, a line for each of five
 seeds.](figure:encoder_decoder.bottleneck)
 
-Numbers of two digits fit into one vector, numbers of ten do not.
+Here a vector has 32 numbers. Numbers of two digits fit into one, numbers of ten do not.
 
 ## Try it
 
 The smallest model of this site has two layers in each half. We trained it on one core
-to reply to speeches of Shakespeare's, letter by letter. If you only guess among its 68
-tokens, the loss is $\ln 68 = 4.2$ nats. It reached 1.28 in training, and 1.75 on
+to reply to speeches of Shakespeare's. Now a token is a letter. If you only guess among
+its 68 tokens, the loss is $\ln 68 = 4.2$ nats. It reached 1.28 in training, and 1.75 on
 replies that it has not seen.
 
 ![The loss in training, and on replies that the model has not
 seen.](figure:encoder_decoder.training)
 
-It has learned who may speak and how a line looks, but not to make sense. Give it a
-speech, and see what each letter of its reply attends to.
+It has learned how a line looks, but not to make sense. Give it a speech, and see what
+each letter of its reply attends to.
 
-![One head, and the first ten letters of the speech. The rest of each row's weight is on
-later letters.](figure:live.cross)
+![One head, and the first ten letters of the speech. Each row says where the model looks
+before it writes this letter. The rest of its weight is on later
+letters.](figure:live.cross)
 
 ## The whole in code
 

@@ -77,9 +77,9 @@ def test_the_sum_and_the_feed_forward_step():
     torch.testing.assert_close(read, found["read"][0], rtol=0, atol=5e-3)
     total = read[:3].sum().item()
     assert f"So the sum is {total:.2f}, and with the bias of -1 there remains" in PAGE
-    assert f"there remains {found['says'][0, 0]:.2f}." in PAGE
-    result = drawn.X[0, 0] + found["says"][0, 0]
-    assert f"with a {drawn.X[0, 0]:.0f}, so now it has {result:.2f}." in PAGE
+    says, before = found["says"][0, 0].item(), drawn.X[0, 0].item()
+    assert f"there remains {says:.2f}." in PAGE
+    assert f"to *question*: {before:.0f} + {says:.2f} = {before + says:.2f}." in PAGE
     assert found["out"][0, 0].item() == pytest.approx(drawn.X[0, 0] + found["says"][0, 0])
     assert (found["fits"][1:] <= 1e-4).all()
     assert found["out"][1:].allclose(drawn.X[1:], atol=1e-4)
@@ -92,6 +92,17 @@ def test_attention_does_not_change_the_other_two_words():
     torch.testing.assert_close(found["weights"][1:], torch.full((2, 3), 1 / 3), rtol=0, atol=1e-4)
     assert found["v"].mean(0).abs().max() < 1e-4
     torch.testing.assert_close(found["after"][1:], drawn.X[1:], rtol=0, atol=1e-4)
+
+
+def test_cross_attention_by_hand():
+    """The memory has what the layer returned, normalised; its verbs are the keys."""
+    query = vector("Let *the* ask for a verb")
+    memory = F.layer_norm(drawn._pass()["out"], (4,))
+    verbs = memory[:, drawn.FEATURES.index("verb")]
+    assert f"Those are {verbs[0]:.2f}, {verbs[1]:.0f} and {verbs[2]:.0f}." in PAGE
+    weights = (query[0] * verbs / 2).softmax(0)
+    assert f"Then *sleeps* gets the weight {weights[1]:.3f}." in PAGE
+    assert listed(weights, 3) in drawn.across().alt
 
 
 def test_the_weights_of_cross_attention_add_up():
