@@ -43,7 +43,6 @@ from pylit.figures.draw import (
     letter,
     line,
     listed,
-    polyline,
     ribbon,
     shown,
     text,
@@ -108,17 +107,14 @@ def program():
             fresh = not source.startswith("print") and SETS[t] == name
             parts.append(cell(x + 5, y - 12, w - 10, 24, STATE, 0.4 if fresh else 0.08))
             parts.append(text(x + w / 2, y + 4, str(value), classes="n" if fresh else "z"))
-            # A value is carried on, or comes from the line.
+            # A value is carried on; a condition looks at the other one.
             if t and name in found[t - 1]:
                 parts.append(arrow(x + w / 2, y - h + 13, x + w / 2, y - 13, f"l t{STATE} thin"))
-            if fresh and not j:
-                parts.append(arrow(left - 24, y, left + 3, y, f"l t{STATE} thick"))
-            elif fresh:
-                # Over the value of x.
-                over, to = y - 18, left + w
-                d = polyline([(left - 24, y), (left - 10, over), (to - 6, over), (to, y - 11)])
-                parts.append(element("path", f"l t{STATE} thick", d=d))
-                parts.append(arrow(to - 1, y - 12, to + 4, y - 6, f"l t{STATE} thick"))
+            if t and fresh and NEEDS[t]:
+                other = left + (1 - j) * w
+                side = w - 4 if other < x else 4
+                start, end = other + side, x + w - side
+                parts.append(arrow(start, y - h + 10, end, y - 10, f"l t{STATE} thick"))
     end = top + len(PROGRAM) * h - 10
     parts.append(text(left + 1.5 * w, end, f"prints {_result(4)}", "middle", "on"))
     said = "; ".join(

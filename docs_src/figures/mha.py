@@ -520,9 +520,9 @@ def _products():
 def scaling():
     """Dot products of random vectors and their softmax, with the division and without."""
     found, panels, said, h, top = _products(), [], [], 66.0, 52.0
-    mid, unit, bars = 98.0, 2.9, 192.0
-    for name, divided in (("without the division", False), ("divided by √d", True)):
-        parts = [title(name), text(mid, 30, "how often each score occurs", "middle")]
+    mid, unit, bars = 114.0, 2.8, 192.0
+    for name, divided in (("dot products", False), ("divided by √d, as scores are", True)):
+        parts = [title(name), text(mid, 30, "how often they occur", "middle")]
         parts.append(text(WIDTH, 30, f"weights of {KEYS} keys", "end", "t0"))
         shares = []
         for i, d in enumerate(SIZES):
@@ -573,19 +573,19 @@ def spread():
     sums = torch.cat([torch.zeros(20_000, 1), terms.cumsum(1)], 1)
     plot = Plot(
         (0, 64),
-        (-20, 20),
+        (-30, 30),
         title="24 dot products, term by term",
         x_label="terms",
         y_label="sum",
         x_ticks=TERMS[1:],
     )
     for path in sums[:24, ::2]:
-        points = [plot.at(2 * n, y) for n, y in enumerate(path.clamp(-20, 20).tolist())]
+        points = [plot.at(2 * n, y) for n, y in enumerate(path.clamp(-30, 30).tolist())]
         plot.add(element("path", "l t4 thin", d=polyline(points)))
     root = [n**0.5 for n in range(65)]
-    plot.line(range(65), root, label="± root of the terms")
+    plot.line(range(65), root, label="plus and minus the root")
     plot.line(range(65), [-y for y in root])
-    rows, top = [title("how far from 0 they are")], 46.0
+    rows, top = [title("20,000 such sums")], 46.0
     for x, words in ((52, "terms"), (150, "variance"), (254, "its root")):
         rows.append(text(x, top - 14, words, "end"))
     for i, n in enumerate(TERMS):
@@ -741,7 +741,12 @@ def joined():
         first += grid(at[1], y, averages[:, head], tone, 36, high, digits=2, most=10)
         first.append(text(at[0] - 6, y + 1.5 * high + 4, "·", "middle"))
         first.append(text(at[1] - 7, y + 1.5 * high + 4, "=", "middle"))
-    bottom = y + 3 * high + 4
+    # The first head is that of the example. The second one has matrices that are not shown.
+    scores = weights[..., 1].log()
+    scores -= scores.min(1, keepdim=True).values
+    rows = ", ".join(f"{name} {listed(row, 0)}" for name, row in zip(TOKENS, scores, strict=True))
+    first.append(text(0, y + 3 * high + 20, f"its scores: {rows}"))
+    bottom = y + 3 * high + 26
 
     left, wide, high, top = 76.0, 42.0, 22.0, 44.0
     second = [title("side by side, times the output matrix")]

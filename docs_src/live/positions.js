@@ -27,13 +27,13 @@ live.panel.fill = (panel) => {
     const [sine, cosine] = rows[0].subarray(2 * i, 2 * i + 2), [to_sine, to_cosine] = rows[near].subarray(2 * i, 2 * i + 2);
     const turned = [sine * Math.cos(angle) + cosine * Math.sin(angle), cosine * Math.cos(angle) - sine * Math.sin(angle)];
     const point = (numbers) => `(${numbers.map((number) => number.toFixed(2)).join(", ")})`;
-    rotation.value = _("Pair {0}, turned by {1} radians: {2} at position 0 becomes {3}, and the encoding of position {4} is {5}.",
-      i + 1, angle.toFixed(2), point([sine, cosine]), point(turned), near, point([to_sine, to_cosine]));
+    rotation.value = _("Hand {0}, turned by {1} radians: {2} at position 0 becomes {3}, and the encoding of position {4} is {5}.",
+      i, angle.toFixed(2), point([sine, cosine]), point(turned), near, point([to_sine, to_cosine]));
   };
   const lengths = slider(_("Length T"), { min: 8, max: 128, value: length }, (t) => { length = t; encodings() });
   const widths = slider(_("Width C"), { min: 4, max: 128, step: 2, value: width }, (c) => { width = c; encodings() });
   const shift = slider(_("Distance k"), { min: 0, max: 32, value: distance }, (k) => { distance = k; encodings() });
-  const pairs = slider(_("Pair"), { min: 1, max: 16, value: index + 1 }, (i) => { index = i - 1; encodings() });
+  const hand = slider(_("Hand"), { min: 0, max: 15, value: index }, (i) => { index = i; encodings() });
 
   // ## The trained model, with its rotations and without
   let tokens = [], run = 0;
@@ -75,7 +75,7 @@ live.panel.fill = (panel) => {
   });
   panel.append(
     group(_("The matrix"), el("div", { className: "matrix" },
-      el("div", {}, lengths, widths, shift, pairs), matrix, products,
+      el("div", {}, lengths, widths, shift, hand), matrix, products,
       el("div", {}, el("p", { className: "small" }, _("Dot products of all pairs of positions, divided by C/2; blue is positive, red negative:")), product, el("p", {}), rotation))));
   encodings();
 };

@@ -26,8 +26,8 @@ A **Transformer**, the network behind today's language models, has many **layers
 each of them attention mixes the tokens, and then a feed-forward network works on each
 token alone. From the last vectors it predicts, for example, the next word.
 
-![Here each token hands over its features, so *tired* gets something of a
-noun.](figure:mha.layer)
+![To begin with, each token hands over its features as they are, so *tired* gets
+something of a noun.](figure:mha.layer)
 
 How can a token "decide" anything? With three vectors, computed from its features:
 
@@ -66,9 +66,10 @@ query with one product, $q = x W^Q$. Keys and values are $k = x W^K$ and $v = x 
 Such a product is called a **projection**. Two features of *tired* are 1, *alive* and
 *adjective*. So *tired* picks these two rows of each matrix and adds them.
 
-![Features that are 1 pick rows, which are added.](figure:mha.projections)
+![Features that are 1 pick rows, which are added. ($x$ is a row; here it stands
+upright.)](figure:mha.projections)
 
-Now *tired* takes four steps. Change its query while you read, and see what moves.
+Now *tired* takes four steps. You can change its query below them, and see what moves.
 
 1. **Compare** the query with each key, also with its own, by a **dot product**:
    multiply number by number, then add up. For *dog* you get 2·1 + 2·1 + 0·0 + 0·0 = 4.
@@ -83,21 +84,21 @@ Now *tired* takes four steps. Change its query while you read, and see what move
 4. **Average**: multiply each value by its weight, and add up. *Dog* has two thirds of
    the weight, so most of the result is the value of *dog*.
 
-Choose *dry*. It looks for a thing in place of something alive, and the *bone* gets most
-of the weight. Then set the query to zeros. All scores are equal, and you get the plain
-average of the values. If one score is far above the others, you get its value alone, as
-from a dictionary.
+Choose *dry*. Its query is 2 at *noun* and *thing*, so the *bone* gets most of the
+weight. Then set the query to zeros. All scores are equal, and you get the plain average
+of the values. If one score is far above the others, you get its value alone, as from a
+dictionary.
 
 ![What *tired* receives.](figure:mha.stage)
 
 **Why do we divide?** A dot product is a sum of $d_k$ terms, and the more terms, the
 farther it usually is from 0. The softmax of such large scores gives one key nearly all
-the weight. A small change of a score then moves no weight: the gradient
+the weight. Then a small change of a score hardly changes a weight: the gradient
 [vanishes](#scaling-and-gradients), and queries and keys hardly learn. Divided by
 $\sqrt{d_k}$, the scores spread alike for every $d_k$, and so do the weights.
 
-![Random queries and keys of d numbers, and the weights of eight keys, on
-average.](figure:mha.scaling)
+![20,000 random queries with eight random keys each, and the mean of their
+weights.](figure:mha.scaling)
 
 Why the root? Suppose that all numbers of queries and keys are independent, with mean 0
 and variance 1. (The **variance** is the mean of the squares, if the mean is 0. Its root
@@ -145,8 +146,8 @@ print(weights @ v)
 cannot keep *tired* and *bone* apart, because it blurs both into one vector. So we
 compute $H$ averages, each with its own projections (§3.2.2). They are called **heads**.
 
-![Two heads of *dog*, with matrices that we chose. There is no mask, so it may look
-ahead.](figure:mha.heads)
+![Two heads of *dog*, with matrices that we chose. It may look ahead
+here.](figure:mha.heads)
 
 The results of the heads are put side by side. A last matrix $W^O$, learned as well,
 says which feature each of their numbers goes to:
@@ -166,8 +167,8 @@ head 1 has of things and adjectives goes to *adjective*, what head 2 has of thin
 
 Why three inputs, $X$, $Y$ and $Z$? In **self-attention** all three are the same
 sequence, as in our example. In **cross-attention** the queries come from one sequence,
-for example a translation that is being written. Keys and values come from another, the
-sentence to translate ($Y$ and $Z$ are the same). You meet it in the
+for example a translation that is being written. Keys and values come from the sentence
+to translate ($Y$ and $Z$ are the same). You meet it in the
 [encoder–decoder](models.py).
 
 ![Each query meets all keys, of its own sequence or of another.](figure:mha.kinds)
@@ -197,8 +198,7 @@ attend to it. A **mask** $M$ says for each query and key `True`, may attend, or 
 
 In a recurrent network, which reads one token after another, information about *dog* can
 reach *tired* only by surviving every step in between. Here any two tokens are one step
-apart, so it is easier to learn how distant words depend on each other. And all tokens
-are computed at the same time.
+apart. And all tokens are computed at the same time.
 
 The price is **quadratic**: $T$ tokens have $T^2$ pairs, and each pair needs a score.
 With 1,000 tokens that is a million.
@@ -232,15 +232,15 @@ learned for each place. It sees which digits are in a book, but not whose they a
 it learns to guess the most frequent one, here 7, and is right in about 30 of 100 new
 books. Attention is right in all of 2,000 ([how we trained them](#the-telephone-book)).
 
-![Five seeds for each network: the lines of the two others lie on each
-other.](figure:mha.curves)
+![Five seeds for each network. The two others have the same line.](figure:mha.curves)
 
 ## The whole in code
 
-Each `nn.Linear` has the matrices of all heads side by side, and a bias. `split` makes
-`[heads, T, d_k]` of the result, so each `@` is a product for each head. (`k.mT` is
-$K^\top$.) The module below computes the same. It adds checks, dropout, a cache, and the
-shapes of all tensors.
+`d_model` is $C$. Each `nn.Linear` has the matrices of all heads side by side, and a
+bias. `split` cuts its result, `[T, C]`, into `[T, heads, d_k]`, and moves the heads to
+the front, so each `@` is a product for each head. (`k.mT` is $K^\top$.) The module
+below computes the same. It adds checks, dropout, a cache, and the shapes of all
+tensors.
 
 ```python
 import torch
@@ -290,8 +290,7 @@ This Transformer runs in this page and writes like this:
 
 See what each head attends to, switch heads off, and let it continue your text.
 
-![Its 12 heads, its next character, and your text.](figure:live.attention)
-"""
+![Its 12 heads.](figure:live.attention) """
 
 import math
 

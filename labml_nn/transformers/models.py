@@ -126,9 +126,9 @@ others.](figure:encoder_decoder.feed_forward)
 This was one layer of the encoder: two **sub-layers**, each with its layer norm and its
 sum. A layer of the decoder has cross-attention between the two. It is computed like the
 attention that you have seen, but the query is made of a target token. Let *the* ask for
-a verb, with the query (4, 0, 0, 0), and let each key begin with the *verb* of a word in
-the memory. Those are 0.10, 1 and −1. (A last norm on top of the encoder has made 0.10
-of the 0.70 of *who*.) Then *sleeps* gets the weight 0.845.
+a verb, with the query (4, 0, 0, 0), and let each key begin with the *verb* of its word.
+Those are 0.10, 1 and −1. (A last norm on top of the encoder has made 0.10 of the 0.70
+of *who*.) Then *sleeps* gets the weight 0.845.
 
 ![*The* finds *sleeps* in the memory.](figure:encoder_decoder.across)
 
@@ -187,7 +187,7 @@ another question.
 3. **And.** Here the model looks at *and* and at the question mark: is there a second
    verb?
 
-4. **Article.** *The* again, as after *start*.
+4. **Article.** *The* again.
 
 5. **Noun.** The input is the same word as in step 2. But it stands at another position,
    and after other words, so now its query finds *sings*.

@@ -580,7 +580,7 @@ def _legend(labels: Iterable[tuple[str, str]], right: float, y: float) -> Iterat
     """The legend, from right to left: labels, each with a line or a square of its classes."""
     for words, classes in labels:
         yield text(right, y, words, "end")
-        right -= _width(words) + 6
+        right -= _width(words) + 10
         if classes.startswith("l"):
             yield line(right - 14, y - 4, right, y - 4, classes)
         else:

@@ -18,9 +18,9 @@ network**, or **RNN**, remembers too. We build the plainest one, that of Elman
 ![*Hello* goes through the network of this page. Each state, two numbers, is made of a
 letter and the state before, and predicts the next letter.](figure:elman.network)
 
-Its task is to predict, after each letter of *hello*, the next one. So its inputs are
-*h e l l*, and the right answers, the **targets**, are *e l l o*: the same word, shifted
-by one letter. We need no one to write them down. A text is its own label.
+Its task is to predict, after each letter of *hello*, the next one. So its inputs are *h
+e l l*, and the right answers, the **targets**, are *e l l o*: the same word, shifted by
+one letter. A text is its own label.
 
 ![Each letter is the target of the one before it.](figure:elman.targets)
 
@@ -54,12 +54,11 @@ below.](figure:elman.one_step)
 
 **How does a letter become a vector?** A **token** is what the model reads in one step,
 here a letter. If we numbered *h*, *e* and *l* as 1, 2 and 3, we would claim that *e*
-lies between the other two. Instead we use a **one-hot** vector, with one
-component for each token of the vocabulary. It is 1 for our token, and 0 for all others.
-Then the product $W x_t$ simply picks a column of $W$. You may think of $W$ as a table
-with one column for each letter.
+lies between the other two. Instead we use a **one-hot** vector, with one component for
+each token of the vocabulary. It is 1 for our token, and 0 for all others. Then the
+product $W x_t$ simply picks a column of $W$.
 
-![*L* picks the third column.](figure:elman.one_hot)
+![The letter *l* picks the third column.](figure:elman.one_hot)
 
 ## A word by hand
 
@@ -70,13 +69,14 @@ before. The state before the first letter is zero.
 
 ![The bias is zero.](figure:elman.matrices)
 
-Read the word with the network. Then choose another word, or turn its memory down.
+Read the word with the network. (Bars are probabilities of the next letter, explained
+below.) Then choose another word, or turn its memory down.
 
 1. The letter *h* gives −1 to unit 2, and tanh makes −0.76 of it. Unit 1 gets nothing,
    because there is nothing to remember yet.
 
 2. The letter *e* gives nothing. But the memory does: unit 2 was −0.76, and twice that
-   is −1.52 for unit 1. The state is (−0.91, 0).
+   is −1.52 for unit 1. The state is (−0.91, 0), which says: "there was an *h*".
 
 3. The first *l* gives 2 to unit 2. The memory gives nothing, because unit 2 was 0. The
    state is (0, 0.96).
@@ -88,10 +88,11 @@ Read the word with the network. Then choose another word, or turn its memory dow
 
 ![From below: letter, state, probabilities of the next letter.](figure:elman.hello)
 
-**From a state to a prediction.** One more matrix, $R$, *reads* the state. It gives one
-score for each letter, and these scores are called **logits**. The **softmax** turns
-them into probabilities. It takes the exponential of each, exp, and divides the results
-by their sum. For example, after *hel* the target *l* gets 47.28 / 49.30 = 0.96.
+**From a state to a prediction.** One more matrix, $R$, also chosen by hand, *reads* the
+state. It gives one score for each letter, and these scores are called **logits**. The
+**softmax** turns them into probabilities. It takes the exponential of each, exp, and
+divides the results by their sum. For example, after *hel* the target *l* gets 47.28 /
+49.30 = 0.96.
 
 ![The prediction after *hel*.](figure:elman.logits)
 
@@ -135,19 +136,19 @@ deep as the text is long. To compute its ordinary gradient is called **backpropa
 through time**. The gradient comes back from copy to copy, and what all copies say about
 a weight is added up.
 
-![How the loss at step 7 changes with each state: the thicker the line, the longer this
-gradient. The numbers are lengths, divided by that of the last
-one.](figure:elman.backward)
+![Networks with random weights. The thicker the line, the longer the gradient of the
+loss for a state, which is a vector. The numbers are its lengths, the last one being
+1.](figure:elman.backward)
 
 **Why does the gradient shrink or grow?** Take one unit without inputs and without $f$:
 $h_t = u h_{t-1}$. After 50 steps $h_{50} = u^{50} h_0$, so a small change of $h_0$
 changes $h_{50}$ by $u^{50}$ times as much. For $u = 0.9$ that is 0.005. The gradient
 has **vanished**, and the network can hardly learn from what happened 50 steps ago. For
 $u = 1.1$ you get 117. The gradient **explodes**. Only $u = \pm 1$ does neither. In a
-network, how much $U$ stretches a vector plays the part of $u$, and [the slopes of
-$f$](#the-gradient), which are 1 at most, take some of it away.
+network, each step back multiplies the gradient by $U$, which stretches or shrinks it as
+$u$ does, and by [the slopes of $f$](#the-gradient), which are 1 at most.
 
-![A change of one unit, so many steps later.](figure:elman.powers)
+![What becomes of a change of size 1, steps later.](figure:elman.powers)
 
 **Clipping.** One update with an exploded gradient can ruin all weights. So we shorten
 the gradient $G$ of all weights, if it is longer than a threshold $\theta$:
@@ -173,23 +174,22 @@ yellow fellow,* which has nine different characters, with the comma. One-hot vec
 give way to **embeddings**, vectors of any width that are learned like every weight.
 After 50 updates the model has learned what we built by hand.
 
-![Training, and what it has achieved.](figure:elman.learning)
+![Its training.](figure:elman.learning)
 
 ## When memory decides
 
 You see at each step whether a switch is pressed, and each press turns a lamp on or off.
-Is it on now? No window tells you, if it misses the beginning. If the lamp was on before
-the window and not off, everything is the other way round.
+Is it on now? It was off at first. A window that misses a press cannot tell you.
 
 ![Each step is a press or a dot. The last four are the same.](figure:elman.lamp)
 
 We train three small networks on 16 steps, and test them on 1,000. The first has a state
 of 16 numbers. The second sees the last four steps. The third is like the first, but $U$
 stays 0, so it can only guess. From step 5 on, so must the second: its window no longer
-reaches back to the beginning. (At steps 3 and 4 it has not learned what it could.) With
-memory, all five networks are right at step 1,000 in each of 1,000 tests. They have
-learned what to do at *one* step, and that works at any. Learning needs a gradient that
-reaches back; to keep what you know how to keep needs none.
+reaches back to the beginning. (At steps 3 and 4 it sees all, and yet not all of the
+five are right.) With memory, all five networks are right at step 1,000 in each of 1,000
+tests. They have learned what to do at *one* step, and that works at any. A network
+needs a gradient that reaches back to learn this, but not to use it.
 
 ![Equal distances, equal factors. [How it was
 measured](#the-task-with-the-lamp).](figure:elman.lamp_by_step)
@@ -198,8 +198,8 @@ measured](#the-task-with-the-lamp).](figure:elman.lamp_by_step)
 predict now, and keep what later predictions will need. Gradient descent has to find out
 what that is. Elman trained a network on a stream of letters without spaces. Its error
 is high at the first letter of a word and falls towards the last. The network that you
-can [try below](#try-it) has read Shakespeare. On a verse that it has not seen, the
-first letter of a word costs it 2.67 nats on average, and each later one 0.74.
+can [try below](#try-it) has read Shakespeare, with spaces. On a verse that it has not
+seen, the first letter of a word costs it 2.67 nats on average, and each later one 0.74.
 
 ![The loss of each letter; brown: first letters of
 words.](figure:trained.surprise_of_elman)

@@ -16,7 +16,8 @@ layers from 0.) In line 2 the condition holds, because 5 is greater than 4, so `
 becomes 7. In line 3 you need this 7. It is greater than 6, so `y` becomes 6, and the
 program prints 6. Each line changes what the next one means.
 
-![What you carry on from line to line.](figure:feedback.program)
+![What you carry on from line to line. Dark: set in this line. Thick arrows: what a
+condition looks at.](figure:feedback.program)
 
 **Why is this hard for a Transformer?** A [Transformer](../models.py) reads all lines at
 once. Suppose that each line is one **token**, the piece of text that a model reads in
@@ -95,8 +96,8 @@ Each layer has a learned number, its **layer weight** $a_l$, and the embedding h
 as layer 0. The *softmax* turns them into **shares**, which are positive and sum to one:
 raise $e$ to each, and divide by the sum. They are *the same at every step*. Shares
 times outputs, added up, are the **memory vector** $m$. Nine tenths of it are the 7 of
-layer 2, and we chose a 4 and a 10 that do no harm: it is (7, 0), and slot 2 says that
-`x` is 7.
+layer 2. A 4 and a 10 with small shares shift the sum, and here their shifts cancel: it
+is (7, 0). So slot 2 says that `x` is 7, and nothing about `y`.
 
 ![Nearly all of it comes from layer 2.](figure:feedback.mixture)
 
@@ -108,11 +109,11 @@ is about, and a value for what it says. A real slot has many features, from whic
 learned matrices make both. We choose round numbers for the keys: (2, 0) means "about
 `x`", and (0, 2) "about `y`". The values are the slots themselves.
 
-Our head needs `x`. Slots 0 and 2 match, because query times key is 4. But only slot 2
-is up to date! So a score has a second part, a bias $b_d$ for the **distance** $d$,
-which says how many steps ago the slot was written. Here $b_1 = 0$, $b_2 = -2$ and $b_3
-= -4$. As in all attention, the sum is divided by the root of the number of features,
-and a softmax makes weights of the three scores.
+Our head needs `x`. (Another one fetches `y`.) Slots 0 and 2 match, because query times
+key is 4. But only slot 2 is up to date! So a score has a second part, a bias $b_d$ for
+the **distance** $d$, which says how many steps ago the slot was written. It is learned.
+Here $b_1 = 0$, $b_2 = -2$ and $b_3 = -4$. As in all attention, the sum is divided by
+the root of the number of features, and a softmax makes weights of the three scores.
 
 The average is nearly 7. Without the distance, slots 0 and 2 would count alike, and the
 head would find 4.86, which `x` never was.
@@ -155,8 +156,8 @@ written long ago can still be learned.
 
 The gain is depth. You pay for it with **time**: step $t$ needs the memory vector of
 step $t - 1$. A Transformer computes all tokens of a training text at once, in $L$
-layers one after the other. Here $L \cdot T$ of them wait for each other, each with
-little work.
+layers one after the other. Here $L \cdot T$ layers wait for each other, for $T$ tokens,
+each with little work.
 
 ![The number in a cell says when it is computed.](figure:feedback.schedule)
 
@@ -164,7 +165,7 @@ As the code stands below, an update takes 6.7 times as long as that of a Transfo
 Most of this time goes into starting many small operations. A CPU with two threads does
 little at once anyway, so our [kernels](../../kernels/__init__.py), programs in C++ for
 such loops, make up for it there. On a GPU, which does thousands of things at once, we
-expect the price to stay. (We have not measured one.)
+expect the price to stay. (We have not measured it.)
 
 ![A training step with 4 layers of 128 features, 16 texts of 128 tokens, and two CPU
 threads.](figure:feedback.times)
@@ -184,7 +185,9 @@ data and updates are equal.](figure:feedback.shakespeare)
 
 ## Try it
 
-Two layers, trained for less than two minutes, run in this page. They write like this:
+Two layers, trained for less than two minutes, run in this page. (They have 96 features
+and 2,400 updates. Those of the last picture had 64 and 800, so their losses are
+higher.) They write like this:
 
 > Ah, be not that we more of the daughter,\
 > More to you had that we had fair bodies

@@ -68,7 +68,7 @@ def test_attention_without_positions_sees_a_bag_of_words(capsys: pytest.CaptureF
     assert products.tolist() == [0, 1, 0]
     outputs = attend(FEATURES)
     weights = (FEATURES @ FEATURES.T / 2).softmax(1)[1]
-    said = re.search(r"makes the weights (\S+), (\S+) and (\S+) of them", PAGE)
+    said = re.search(r"makes the weights (\S+), (\S+) and (\S+?)\. ", PAGE)
     assert said and [f"{w:.3f}" for w in weights] == [*said.groups()]
     order = [2, 1, 0]
     torch.testing.assert_close(attend(FEATURES[order]), outputs[order])
@@ -161,7 +161,11 @@ def test_hands_and_their_precision():
         return (hand[p] - hand[q]).norm().item()
 
     assert f"the tip of the slowest hand moves by {apart(slow, 0, 1):.4f}, too little" in PAGE
-    assert f"fastest hand ends {apart(fast, 0, 1):.2f} from" in PAGE
+    assert f"fastest hand, which is 1 long, ends {apart(fast, 0, 1):.2f} from" in PAGE
+    # As many hands in each decade.
+    whole = 2 * math.pi * 10000 ** (torch.arange(256) / 256)
+    decades = [((whole >= 10**n) & (whole < 10 ** (n + 1))).sum().item() for n in (1, 3)]
+    assert decades[0] == decades[1]
     assert apart(fast, 0, 1) == pytest.approx(2 * math.sin(0.5))
     assert round(710 / (2 * math.pi), 4) == 113.0
     assert f"only {apart(fast, 14, 724):.5f} apart" in PAGE
@@ -177,7 +181,7 @@ def test_how_sharply_a_head_looks_back():
     """The query of position 2 is the encoding of position 1; the weight of its key."""
     scores = TABLE @ TABLE[1] / 2
     weight, sharper = (scores.mul(factor).softmax(0)[1].item() for factor in (1, SHARP))
-    assert f"with a weight of {weight:.2f}. With queries {SHARP:.0f} times" in PAGE
+    assert f"with a weight of {weight:.2f}." in PAGE and f"with queries {SHARP:.0f} times" in PAGE
     assert f"as large it is {sharper:.2f}." in PAGE
 
 
@@ -313,7 +317,7 @@ def test_order_decides_in_the_task():
     assert min(sinusoids["before"] + sinusoids["reverse"]) == 1.0
     first = sorted(sinusoids["first"])
     assert first[3:] == [1.0, 1.0] and first[:3] == pytest.approx([0.75] * 3, abs=0.03)
-    assert f"After {task.UPDATES} updates two runs are always right, and three in about" in PAGE
+    assert f"After {task.UPDATES} updates two runs are always right. Three are right in" in PAGE
     means = {m: {q: mean(of) for q, of in each.items()} for m, each in scores.items()}
     for question in task.QUESTIONS:
         assert means["none"][question] < means["sinusoids"][question] - 0.3

@@ -129,7 +129,7 @@ def test_a_memory_vector_by_hand():
     _, memory = model.scan(x)
     vector = memory.keys[0, 0, :2]
     torch.testing.assert_close(vector, torch.tensor([7.0, 0.0]))
-    assert listed(vector) in figures.mixture().alt and "it is (7, 0), and slot 2" in TEXT
+    assert listed(vector) in figures.mixture().alt and "it is (7, 0). So slot 2" in TEXT
     # It is what slot 2 is read as in the next example, and what the memory of the stage shows.
     assert figures.VALUES[2].tolist() == pytest.approx(vector.tolist())
     assert [max(value) for value in figures.VALUES.tolist()] == [3, 5, 7]
@@ -377,6 +377,17 @@ def test_the_losses_with_and_without_feedback():
     # "Nowhere does it make up for half of the layers."
     without, with_feedback = ([float(cell) for cell in row[1:]] for row in table)
     assert all(f > t for f, t in zip(with_feedback, without[1:], strict=False))
+
+
+def test_why_the_model_that_runs_in_the_page_has_a_lower_loss():
+    """It is wider than those of the picture, and was trained for longer."""
+    shipped = json.loads((RESULTS / "feedback/result.json").read_text("utf-8"))["run"]
+    drawn = json.loads((RESULTS / "feedback_depth.jsonl").read_text("utf-8").split("\n")[0])["run"]
+    (own,) = re.findall(r"have (\d+) features and ([\d,]+) updates", TEXT)
+    (others,) = re.findall(r"last picture had (\d+) and (\d+),", TEXT)
+    for told, run in ((own, shipped), (others, drawn)):
+        config = run["model"]["config"]["d_model"], run["training"]["steps"]
+        assert tuple(int(number.replace(",", "")) for number in told) == config
 
 
 def test_the_shares_of_the_trained_model():
