@@ -317,6 +317,9 @@ def test_stops_of_the_example_of_feedback():
         stop("feedback 0", n) for n in range(7)
     )
     assert shares["shares"].tolist() == pytest.approx([0.05, 0.05, 0.9], abs=1e-6)
+    data = recorded("feedback 0")
+    (_, number), *_ = data.steps[data.stops[0]["step"]]["values"]
+    assert data.tensors[number]["along"] == ["levels"]
     assert vector["vector"].flatten().tolist() == pytest.approx([7, 0], abs=1e-5)
     assert slot["memory.values"][:, 0].flatten().tolist() == pytest.approx([3, 0, 0, 5, 7, 0])
     assert match["content"].flatten().tolist() == [4, 0, 4]

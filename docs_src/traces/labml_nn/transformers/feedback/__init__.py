@@ -81,7 +81,7 @@ def replay_example():
     keys = torch.tensor([[2.0, 0], [0, 2], [2, 0]])[:, None, None]
     slots = ["0: x = 3", "1: y = 5", "2: x = 7"]
     levels = ["embedding", "layer 1", "layer 2"]
-    yield {"S": slots, "C": ["x", "y"], "D": ["x", "y"], "levels": levels}
+    yield {"levels": levels, "S": slots, "C": ["x", "y"], "D": ["x", "y"]}
     _, memory = model.read(torch.tensor([[[4.0, 0]]]), memory)
     head(query=torch.tensor([[2.0, 0]]), key=keys, value=memory.values[:, :, None])
 
