@@ -290,8 +290,10 @@ class Comparison:
             for side, title in zip("ab", self.titles, strict=True)
         )
         counts = (self._counts[kind] for kind in ("same", "a", "b"))
-        first = "{} lines are the same, {} only in {one} (−), {} only in {other} (+)."
-        first = first.format(*counts, one=one, other=other)
+        same, *only = counts
+        first = f"{same} lines are the same, " if same else "No line is the same: "
+        first += "{} only in {one} (−), {} only in {other} (+)."
+        first = first.format(*only, one=one, other=other)
         notes = [NoteHtml(f'<p class="ran">{first}</p>\n'), *self._notes]
         return generated_page(self.url, self.title, lead, notes)
 

@@ -77,12 +77,16 @@ def test_a_finger_hits_its_controls(width: int, visit: Callable[..., Visit]):
         assert box is None or min(box["width"], box["height"]) >= 44
 
 
-def test_its_address_opens_it(visit: Callable[..., Visit]):
+@pytest.mark.parametrize("url", LESSONS)
+def test_its_address_opens_it(url: str, visit: Callable[..., Visit]):
     window = visit("404.html")
-    window.open(f"{MHA}#try-it", hurry=False)
+    window.open(f"{url}#try-it", hurry=False)
     window.page.wait_for_function(READY, timeout=60_000)
     expect(window.page.locator(".live h3")).to_be_in_viewport()
     expect(window.page.locator(".live .outcome")).to_be_in_viewport()
+
+
+def test_a_change_of_its_address_opens_it(visit: Callable[..., Visit]):
     there = visit(MHA).page
     there.evaluate("location.hash = 'try-it'")
     there.wait_for_function(READY, timeout=60_000)

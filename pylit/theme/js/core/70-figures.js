@@ -31,8 +31,10 @@ for (const button of findAll("[data-live]")) {
   const start = (from) => window.pylit.live.open(button, from);
   const press = () => open(button, "live/panel.js", () => start());
   button.onclick = press;
-  // A link to its section is as good as the button. Who comes near finds it open.
-  addressed((target) => button.isConnected && button.closest(".s")?.contains(target), press);
+  // A link to its section is as good as the button, also where a picture stands between them. Who comes near
+  // finds it open.
+  const heading = findAll("h2").findLast((one) => one.compareDocumentPosition(button) & Node.DOCUMENT_POSITION_FOLLOWING);
+  addressed((target) => button.isConnected && (target === heading || button.closest(".s")?.contains(target)), press);
   new IntersectionObserver(([{ isIntersecting }]) => {
     if (isIntersecting && !navigator.connection?.saveData) load("live/panel.js").then(() => start("near")).catch(() => {});
   }, { rootMargin: "100%" }).observe(button);
