@@ -1,80 +1,862 @@
-"""The memory of linear attention as a drawing, its three forms, and how much it holds."""
+"""The memory of linear attention: written and read by hand, in three forms, and what it holds."""
+
+import math
 
 import torch
 from torch.nn import functional as F
 
-from labml_nn.recurrent.linear_attention import linear_attention_table
+from docs_src.figures import performance
+from docs_src.tasks import linear_attention as task
+from docs_src.tasks import results
+from labml_nn.recurrent.linear_attention import (
+    feature_map,
+    linear_attention_chunks,
+    linear_attention_loop,
+    linear_attention_table,
+)
 from pylit.figures.draw import (
     WIDTH,
+    Choice,
     Figure,
+    Knob,
     Panel,
+    Plane,
     Plot,
+    Stage,
     Table,
     arrow,
     box,
+    cell,
     element,
-    heat_map,
+    frame,
+    grid,
+    hatch,
+    hook,
+    knot,
+    letter,
+    line,
+    listed,
+    polyline,
+    shown,
+    square,
     text,
+    title,
+    word,
 )
 
-PAIRS, SIZES, VALUES, TRIALS = (1, 2, 4, 8, 16, 32, 64), (4, 8, 16, 32), 64, 100
-#: Tokens of the drawing of the three forms, and of a chunk.
-TOKENS, CHUNK = 12, 4
+#: The roles, as tones of `pylit.figures.draw`.
+WEIGHT, KEY, VALUE, QUERY, GREY, STATE = 0, 1, 2, 3, 4, 5
+
+#: Of the figure of what fits in: pairs, sizes of keys, different values, trials.
+PAIRS, SIZES, CHOICES, TRIALS = (1, 2, 4, 8, 16, 32, 64), (4, 8, 16, 32), 64, 100
+
+# --- Ann, Ben and Cleo --------------------------------------------------------------------------
+
+NAMES, HAVE = ("Ann", "Ben", "Cleo"), ("apples", "pears")
+KEYS = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
+VALUES = torch.tensor([[3.0, 1.0], [2.0, 4.0], [5.0, 0.0]])
+#: The strongest ground of a cell.
+MOST = 6.0
+
+
+def _memory(keys, values):
+    """The memory after these pairs, made by the loop of the lesson."""
+    zeros = torch.zeros(1, 1, keys.shape[1], values.shape[1])
+    _, memory = linear_attention_loop(*(x[:, None, None] for x in (keys, keys, values)), zeros)
+    return memory[0, 0]
+
+
+def _column(x, y, numbers, tone, w=26.0, h=26.0):
+    """A key or a query, beside the rows that it weighs."""
+    return grid(x, y, [[number] for number in numbers], tone, w, h, most=1.5)
+
+
+def _outer(x, y, key, value, w=38.0, h=26.0, *, most=MOST):
+    """A pair, written: the key on the left, the value above, and their products between."""
+    product = [[a * b for b in value] for a in key]
+    return [
+        *_column(x, y, key, KEY, 30.0, h),
+        *grid(x + 34, y - h - 4, [value], VALUE, w, h, most=most),
+        *grid(x + 34, y, product, STATE, w, h, most=most),
+    ]
+
+
+def _lists(*vectors):
+    return ", ".join(listed(vector) for vector in vectors)
+
+
+def memory():
+    """Two sentences go into one matrix, and a query reads a row of it."""
+    found = _memory(KEYS[:2], VALUES[:2])
+    w, h, left, top = 72.0, 66.0, 258.0, 92.0
+    right, parts = left + 2 * w, []
+    for i, (name, *words) in enumerate(
+        (("Ann", "3 apples", "1 pear"), ("Ben", "2 apples", "4 pears"))
+    ):
+        y = top + i * h
+        parts.append(word(44, y + 44, name, size="big"))
+        parts += [text(92, y + 30 + k * 18, one, classes="large on") for k, one in enumerate(words)]
+        parts.append(arrow(176, y + h / 2, left - 12, y + h / 2, f"l t{KEY} thick"))
+        for j, value in enumerate(found[i].tolist()):
+            x = left + j * w
+            parts.append(cell(x + 1, y + 1, w - 2, h - 2, STATE, 0.06 + 0.34 * value / 4))
+            parts.append(text(x + w / 2, y + 40, shown(value), "middle", "large on"))
+    parts += [text(left + (j + 0.5) * w, top - 10, one, "middle") for j, one in enumerate(HAVE)]
+    parts.append(text(210, 30, "write", "middle", "h"))
+    parts.append(text(left + w, 30, "memory", "middle", f"h t{STATE}"))
+    parts.append(text((right + 472) / 2, 30, "read", "middle", "h"))
+    parts.append(frame(left - 2, top - 2, 2 * w + 4, h + 4, QUERY))
+    parts.append(word(532, top - 16, "Ann?", size="big"))
+    parts.append(arrow(right + 10, top + h / 2, 462, top + h / 2, f"l t{QUERY} thick"))
+    for j, value in enumerate(found[0].tolist()):
+        x = 472.0 + j * 60
+        parts.append(cell(x, top + 8, 58, h - 16, VALUE, 0.06 + 0.3 * value / 4))
+        parts.append(text(x + 29, top + 40, shown(value), "middle", "large on"))
+        parts.append(text(x + 29, top + h + 8, HAVE[j], "middle"))
+    return Figure(
+        [Panel(600, 246, tuple(parts))],
+        "Two sentences, Ann with 3 apples and 1 pear and Ben with 2 apples and 4 pears, lead into "
+        f"a matrix with the rows {_lists(*found)}. The question Ann? leads from its first row to "
+        f"{listed(found[0])}.",
+    )
+
+
+def growth():
+    """What is kept after two, four and eight tokens."""
+    side, x = 13.0, 62.0
+    parts = [title("what is kept after 2, 4 and 8 tokens")]
+    parts += [text(0, 44, "attention"), text(0, 110, "linear"), text(0, 124, "attention")]
+    for count in (2, 4, 8):
+        for row, tone in ((28, KEY), (46, VALUE)):
+            parts += grid(x, row, [[1.0] * count], tone, side, 18, digits=0, most=1)
+        parts += grid(x, 96, [[1.0, 0.6], [0.4, 0.8]], STATE, 18, 18, digits=0, most=1.2)
+        parts.append(text(x, 154, f"{count} tokens"))
+        x += max(count * side, 48) + 14
+    parts.append(text(WIDTH, 82, "a key and a value for each", "end"))
+    return Figure(
+        [Panel(WIDTH, 160, tuple(parts))],
+        "After 2, 4 and 8 tokens attention keeps 2, 4 and 8 keys and as many values. Linear "
+        "attention keeps one matrix, always of the same size.",
+    )
+
+
+def written():
+    """The two pairs as outer products, and their sum."""
+    y, w, h = 70.0, 38.0, 28.0
+    panels = []
+    for i, name in enumerate(NAMES[:2]):
+        parts = [title(f"{name} is written")]
+        parts.append(letter(15, y - 12, ("k", KEY), at="middle"))
+        parts.append(letter(120, y - 14, ("v", VALUE)))
+        parts += _outer(0, y, KEYS[i].tolist(), VALUES[i].tolist(), w, h)
+        after = _memory(KEYS[: i + 1], VALUES[: i + 1])
+        parts.append(arrow(118, y + h, 176, y + h, f"l t{STATE} thick"))
+        parts.append(text(146, y + h - 8, "add", "middle"))
+        parts += grid(184, y, after.tolist(), STATE, w, h, most=MOST)
+        parts.append(letter(222, y + 2 * h + 18, ("S", STATE), at="middle"))
+        parts += [text(184 + (j + 0.5) * w, y - 8, one, "middle") for j, one in enumerate(HAVE)]
+        panels.append(Panel(WIDTH, y + 2 * h + 24, tuple(parts)))
+    both = _memory(KEYS[:2], VALUES[:2])
+    return Figure(
+        panels,
+        f"Left, the key {listed(KEYS[0])} times the value {listed(VALUES[0])} has the rows (3, 1) "
+        f"and (0, 0). Right, the key {listed(KEYS[1])} times the value {listed(VALUES[1])} has the "
+        f"rows (0, 0) and (2, 4). The memory is their sum, {_lists(*both)}.",
+    )
+
+
+def _reading(x, y, query, rows, found, w=44.0, h=28.0, most=MOST):
+    """A read: the query on the left weighs the rows, and their sum stands below."""
+    return [
+        *_column(x, y, query, QUERY, 34.0, h),
+        text(x + 44, y + h + 4, "×", "middle", "on"),
+        *grid(x + 54, y, rows, STATE, w, h, most=most),
+        line(x + 54, y + 2 * h + 5, x + 54 + w * len(rows[0]), y + 2 * h + 5, "g"),
+        *grid(x + 54, y + 2 * h + 9, [found], VALUE, w, h, most=most),
+    ]
+
+
+def read():
+    """The query of Ann weighs the rows of the memory."""
+    found = _memory(KEYS[:2], VALUES[:2])
+    y, h = 44.0, 28.0
+    parts = [title("Ann is read")]
+    parts += _reading(16, y, [1.0, 0.0], found.tolist(), found[0].tolist())
+    parts.append(letter(33, y - 8, ("q", QUERY), at="middle"))
+    parts.append(letter(114, y - 8, ("S", STATE), at="middle"))
+    for i, weight in enumerate((1, 0)):
+        value = [weight * one for one in found[i].tolist()]
+        words = f"{weight} · {listed(found[i])} = {listed(value)}"
+        parts.append(text(172, y + (i + 0.5) * h + 4, words))
+    parts.append(text(172, y + 2.5 * h + 13, f"sum: {listed(found[0])}", classes="sum"))
+    return Figure(
+        [Panel(WIDTH, y + 3 * h + 14, tuple(parts))],
+        f"The query (1, 0) stands beside the rows {_lists(*found)}. Once the first and 0 times the "
+        f"second is {listed(found[0])}.",
+    )
+
+
+def third():
+    """Cleo's pair goes into both rows."""
+    before, after = _memory(KEYS[:2], VALUES[:2]), _memory(KEYS, VALUES)
+    y, w, h = 70.0, 30.0, 28.0
+    parts = [title("Cleo is written")]
+    parts += grid(0, y, before.tolist(), STATE, w, h, most=MOST)
+    parts.append(text(76, y + h + 4, "+", "middle", "on"))
+    parts += _outer(90, y, [0.6, 0.8], [5.0, 0.0], w, h)
+    parts.append(text(200, y + h + 4, "=", "middle", "on"))
+    parts += grid(216, y, after.tolist(), STATE, w, h, most=MOST)
+    for x, words in ((30, "before"), (246, "after")):
+        parts.append(text(x, y - 8, words, "middle"))
+    parts.append(letter(105, y - 10, ("k", KEY), at="middle"))
+    parts.append(letter(192, y - 14, ("v", VALUE)))
+    return Figure(
+        [Panel(WIDTH, y + 2 * h + 6, tuple(parts))],
+        f"The memory {_lists(*before)}, plus the key (0.6, 0.8) times the value (5, 0), with the "
+        f"rows (3, 0) and (4, 0), is {_lists(*after)}.",
+    )
+
+
+def asked():
+    """What each of the three finds, as a sum of all values."""
+    found = KEYS @ _memory(KEYS, VALUES)
+    weights = KEYS @ KEYS.T
+    x, y, w, h = 38.0, 60.0, 40.0, 28.0
+    first = [title("weights: query · key")]
+    first += grid(x, y, weights.tolist(), WEIGHT, w, h, most=1.2)
+    for i, name in enumerate(NAMES):
+        first.append(text(x - 6, y + (i + 0.5) * h + 4, name, "end", f"t{QUERY}"))
+        first.append(text(x + (i + 0.5) * w, y - 8, name, "middle", f"t{KEY}"))
+    first.append(text(x + 1.5 * w, y - 26, "key of", "middle", f"t{KEY}"))
+    first.append(frame(x - 1, y - 1, 3 * w + 2, h + 2, QUERY))
+    first.append(text(x + 3 * w + 14, y + 1.5 * h + 4, "×", "middle", "on"))
+    first += grid(x + 3 * w + 30, y, VALUES.tolist(), VALUE, 40, h, most=MOST)
+    middle = x + 3 * w + 70
+    first.append(text(middle, y - 8, "values", "middle", f"t{VALUE}"))
+    second = [title("what they find, and what they have")]
+    second.append(text(12, y + 1.5 * h + 4, "=", "middle", "on"))
+    for column, words in ((110, "found"), (218, "has")):
+        second.append(text(column, y - 8, words, "middle"))
+    for i, name in enumerate(NAMES):
+        second.append(text(52, y + (i + 0.5) * h + 4, name, "end", f"t{QUERY}"))
+    second += grid(60, y, found.tolist(), VALUE, 50, h, most=8.4)
+    second += grid(178, y, VALUES.tolist(), GREY, 40, h, most=12)
+    return Figure(
+        [Panel(WIDTH, y + 3 * h + 4, tuple(first)), Panel(WIDTH, y + 3 * h + 4, tuple(second))],
+        f"Left, the dot products of queries and keys, {_lists(*weights)}, times the values "
+        f"{_lists(*VALUES)}. Right, what is found, {_lists(*found)}, beside what each one has.",
+    )
+
+
+def directions():
+    """The keys as directions, and how much two of them have in common."""
+    plane = Plane((-0.2, 1.2), (-0.15, 1.15), 112.0, 16.0, 20.0)
+    parts = [title("keys as directions")]
+    x0, y0 = plane.at(0, 0)
+    parts += [line(*plane.at(-0.2, 0), *plane.at(1.2, 0), "g")]
+    parts += [line(*plane.at(0, -0.15), *plane.at(0, 1.15), "g")]
+    x, y = plane.at(0.6, 0.8)
+    parts.append(line(x, y, x, y0, f"l t{WEIGHT} d thin"))
+    parts.append(line(x, y, x0, y, f"l t{WEIGHT} d thin"))
+    parts += [plane.vector(*key, KEY) for key in KEYS.tolist()]
+    at = plane.at(1, 0)
+    parts.append(text(at[0], at[1] + 15, "Ann", "middle", "on"))
+    at = plane.at(0, 1)
+    parts.append(text(at[0] + 9, at[1] + 4, "Ben", classes="on"))
+    parts.append(text(x + 8, y + 4, "Cleo", classes="on"))
+    parts.append(text(x, y0 + 15, "0.6", "middle", f"t{WEIGHT}"))
+    parts.append(text(x0 - 5, y + 4, "0.8", "end", f"t{WEIGHT}"))
+    corner = 10
+    parts.append(
+        element(
+            "path",
+            f"l t{GREY} thin",
+            d=polyline([(x0 + corner, y0), (x0 + corner, y0 - corner), (x0, y0 - corner)]),
+        )
+    )
+    words = (
+        ("Ann · Ben = 0", "no disturbance"),
+        ("Ann · Cleo = 0.6", "0.6 of each other"),
+        ("Ben · Cleo = 0.8", "0.8 of each other"),
+    )
+    for i, (first, second) in enumerate(words):
+        parts.append(text(184, 58 + i * 42, first, classes="on"))
+        parts.append(text(184, 73 + i * 42, second))
+    return Figure(
+        [Panel(WIDTH, 172, tuple(parts))],
+        "Three keys as arrows of length 1: those of Ann and Ben at right angles, and Cleo's "
+        "between them. Its dot product with Ann's is 0.6 and with Ben's 0.8; that of Ann's and "
+        "Ben's is 0.",
+    )
+
+
+def _shape(x, rows, columns, tone, name, size, side=13.0):
+    """A matrix without numbers, its name above and its size below."""
+    middle = x + columns * side / 2
+    look = {"digits": 0, "most": 1.6}
+    return [
+        *grid(x, 76 - rows * side / 2, [[1.0] * columns] * rows, tone, side, side, **look),
+        letter(middle, 38, (name, tone), at="middle"),
+        text(middle, 126, size, "middle"),
+    ]
+
+
+def brackets():
+    """The same product in two orders, with the sizes of what is made on the way."""
+    panels, factors = [], ((3, 2, QUERY, "Q"), (2, 3, KEY, "Kᵀ"), (3, 2, VALUE, "V"))
+    for table in (True, False):
+        parts = [title("first the weights …" if table else "… or first the memory")]
+        first, x = (0 if table else 1), 6.0
+        for i, (rows, columns, tone, name) in enumerate(factors):
+            if i == first:
+                parts.append(text(x, 82, "(", "middle", "large on"))
+                x += 7
+            parts += _shape(x, rows, columns, tone, name, f"{rows}×{columns}")
+            x += columns * 13 + 6
+            if i == first + 1:
+                parts.append(text(x, 82, ")", "middle", "large on"))
+                x += 6
+            x += 9
+        parts.append(arrow(x, 76, x + 24, 76, f"l t{GREY}"))
+        made = (3, 3, WEIGHT, "weights") if table else (2, 2, STATE, "S")
+        size = "grows: 3×3" if table else "always 2×2"
+        parts += _shape(x + 44, *made, size, 19.0)
+        panels.append(Panel(WIDTH, 132, tuple(parts)))
+    return Figure(
+        panels,
+        "Queries, keys as columns, and values. Left, the first two are multiplied first, which "
+        "gives weights, 3 by 3 for three tokens. Right, the last two, which gives the memory, "
+        "always 2 by 2.",
+    )
+
+
+def average():
+    """What is found without a division, and with it, among what the three have."""
+    total = KEYS[0] @ _memory(KEYS, VALUES)
+    mean = total / (KEYS @ KEYS[0]).sum()
+    plane = Plane((0, 7), (0, 4), 34.0, 22.0, 46.0)
+    parts = [title("what Ann’s query finds"), *plane.axes()]
+    parts.append(text(0, 32, "pears"))
+    parts.append(text(WIDTH, plane.at(0, 0)[1] + 30, "apples", "end"))
+    parts.append(line(*plane.at(3, 1), *plane.at(5, 0), f"l t{GREY} d"))
+    near = (mean + 0.09 * (total - mean)).tolist()
+    parts.append(arrow(*plane.at(*total.tolist()), *plane.at(*near), f"l t{WEIGHT}"))
+    x, y = plane.at(4.85, 0.9)
+    parts.append(text(x, y - 6, "/ 1.6", "middle", f"t{WEIGHT} halo"))
+    for name, value, dx, at in zip(
+        NAMES, VALUES.tolist(), (-9, 9, 9), ("end", "start", "start"), strict=True
+    ):
+        x, y = plane.at(*value)
+        parts += [plane.point(*value, VALUE), text(x + dx, y - 6, name, at, "on halo")]
+    for value, words, dx, dy, at in (
+        (total, f"sum {listed(total)}", 0, -12, "middle"),
+        (mean, f"average {listed(mean, 3)}", -9, 10, "end"),
+    ):
+        x, y = plane.at(*value.tolist())
+        parts.append(element("circle", f"f t{STATE}", cx=x, cy=y, r=5.5))
+        parts.append(text(x + dx, y + dy, words, at, "on halo"))
+    return Figure(
+        [Panel(WIDTH, 218, tuple(parts))],
+        f"A plane of apples and pears. Ann {listed(VALUES[0])}, Ben {listed(VALUES[1])} and Cleo "
+        f"{listed(VALUES[2])} are points. The sum {listed(total)} lies outside of them, the "
+        f"average {listed(mean, 3)} on the line from Ann to Cleo.",
+    )
+
+
+def normaliser():
+    """The memory with a third column, the sum of all keys, and the division."""
+    ones = torch.cat([VALUES, torch.ones(3, 1)], 1)
+    found = _memory(KEYS, ones)
+    total = KEYS[0] @ found
+    y, w, h = 44.0, 44.0, 28.0
+    parts = _reading(16, y, [1.0, 0.0], found.tolist(), total.tolist(), w, h)
+    for j, one in enumerate((*HAVE, "1")):
+        parts.append(text(70 + (j + 0.5) * w, y - 8, one, "middle"))
+    parts.append(text(214, y + h + 4, "z: all keys", classes=f"t{STATE}"))
+    parts.append(text(214, y + 2.5 * h + 13, "all weights", classes=f"t{WEIGHT}"))
+    parts.append(frame(70 + 2 * w - 1, y - 1, w + 2, 3 * h + 13, WEIGHT))
+    low = y + 3 * h + 36
+    parts.append(
+        text(70, low, f"{listed(total[:2])} / {shown(total[2])} = (3.75, 0.625)", classes="sum")
+    )
+    return Figure(
+        [Panel(WIDTH, low + 8, (title("one more column"), *parts))],
+        f"The memory has a third column, {listed(found[:, 2])}. The query (1, 0) finds "
+        f"{listed(total)}, and {listed(total[:2])} divided by {shown(total[2])} is (3.75, 0.625).",
+    )
+
+
+def positive():
+    """The feature map, and two keys that are nearly at right angles behind it."""
+    plot = Plot(
+        (-5, 5),
+        (0, 6),
+        title="φ(x) = elu(x) + 1",
+        x_label="x",
+        height=130,
+        x_ticks=(-5, 0, 5),
+        y_ticks=(0, 1, 3, 6),
+    )
+    xs = [i / 10 for i in range(-50, 51, 2)]
+    plot.line(xs, feature_map(torch.tensor(xs)).tolist(), GREY)
+    for x in (-5.0, 5.0):
+        value = feature_map(torch.tensor(x)).item()
+        cx, cy = plot.at(x, value)
+        plot.add(element("circle", f"f t{KEY}", cx=cx, cy=cy, r=4.5))
+        plot.add(
+            text(
+                cx + (8 if x < 0 else -10),
+                cy + (-8 if x < 0 else 4),
+                f"{shown(x)} → {shown(value, 3 if x < 0 else None)}",
+                "start" if x < 0 else "end",
+                "on halo",
+            )
+        )
+    raw = torch.tensor([[5.0, -5.0], [-5.0, 5.0]])
+    features = feature_map(raw)
+    products = features @ features.T
+    y, w, h = 44.0, 52.0, 28.0
+    parts = [title("two keys that hardly meet")]
+    for i, name in enumerate(NAMES[:2]):
+        top = y + i * 40
+        parts.append(text(0, top + 18, name))
+        parts += grid(34, top, [raw[i].tolist()], GREY, 36, h, most=12)
+        parts.append(arrow(112, top + 14, 144, top + 14, f"l t{GREY}"))
+        parts.append(letter(128, top + 8, ("φ", None), at="middle"))
+        parts += grid(150, top, [features[i].tolist()], KEY, w, h, digits=0)
+        for j, value in enumerate(features[i].tolist()):
+            number = shown(value, None if value > 1 else 3)
+            parts.append(text(150 + (j + 0.5) * w, top + h / 2 + 4, number, classes="n"))
+    low = y + 104
+    parts.append(text(0, low, f"Ann · Ann = {products[0, 0]:.0f}", classes="sum"))
+    parts.append(text(140, low, f"Ann · Ben = {products[0, 1]:.2f}", classes="sum"))
+    return Figure(
+        [plot.panel(), Panel(WIDTH, low + 8, tuple(parts))],
+        "Left, the curve of φ: close to 0 for negative numbers, then a straight line from 1 "
+        f"upwards. Right, φ makes {listed(features[0], 3)} of (5, −5) and {listed(features[1], 3)} "
+        f"of (−5, 5). Their dot product is {products[0, 1]:.2f}, and that of each with itself "
+        f"{products[0, 0]:.0f}.",
+    )
 
 
 def diagram():
     """The upper line is the memory: an outer product is added, and a query reads from it."""
-    top, low, add, read = 40, 112, 104, 206
+    top, low, add, read_at = 44, 122, 96, 196
     parts = [
-        element("rect", "f t0", x=22, y=top - 13, width=26, height=26, fill_opacity="0.14"),
-        element("rect", "f t0", x=138, y=top - 13, width=26, height=26, fill_opacity="0.14"),
-        element("rect", "l t0", x=22, y=top - 13, width=26, height=26),
-        element("rect", "l t0", x=138, y=top - 13, width=26, height=26),
-        text(35, top + 4, "S", "middle"),
-        text(151, top + 4, "S′", "middle"),
-        arrow(50, top, add - 11, top, "l t0"),
-        arrow(add + 11, top, 136, top, "l t0"),
-        arrow(166, top, WIDTH - 18, top, "l t0"),
-        box(add, 76, 44, 22, "k ⊗ v", 1, "#linear_attention_loop"),
-        arrow(add, 76, add, top + 12, "l t1"),
-        arrow(add - 12, low + 14, add - 12, 100, "l t4"),
-        arrow(add + 12, low + 14, add + 12, 100, "l t4"),
-        text(add - 12, low + 26, "k", "middle"),
-        text(add + 12, low + 26, "v", "middle"),
-        arrow(read, top, read, 74, "l t0"),
-        box(read, 76, 44, 22, "q S′", 2, "#linear_attention_loop"),
-        arrow(read, low + 14, read, 100, "l t4"),
-        text(read, low + 26, "q", "middle"),
-        arrow(read + 24, 87, WIDTH - 18, 87, "l t2"),
-        text(WIDTH - 12, 91, "y"),
-        element("circle", "l t0", cx=add, cy=top, r=10),
-        text(add, top + 4, "+", "middle"),
+        element("rect", f"f t{STATE}", x=14, y=top - 15, width=30, height=30, fill_opacity="0.2"),
+        element("rect", f"f t{STATE}", x=134, y=top - 15, width=30, height=30, fill_opacity="0.2"),
+        letter(29, top + 5, ("S", STATE), at="middle"),
+        letter(149, top + 5, ("S′", STATE), at="middle"),
+        arrow(46, top, add - 11, top, f"l t{STATE} thick"),
+        arrow(add + 11, top, 132, top, f"l t{STATE} thick"),
+        arrow(166, top, 282, top, f"l t{STATE} thick"),
+        box(add, 82, 46, 24, "k ⊗ v", STATE, "#linear_attention_loop"),
+        arrow(add, 82, add, top + 12, f"l t{STATE}"),
+        arrow(add - 14, low + 12, add - 14, 108, f"l t{KEY}"),
+        arrow(add + 14, low + 12, add + 14, 108, f"l t{VALUE}"),
+        letter(add - 14, low + 27, ("φ(k)", KEY), at="middle"),
+        letter(add + 20, low + 27, ("v, 1", VALUE), at="middle"),
+        arrow(read_at, top, read_at, 80, f"l t{STATE}"),
+        box(read_at, 82, 46, 24, "q S′", VALUE, "#linear_attention_loop"),
+        arrow(read_at, low + 12, read_at, 108, f"l t{QUERY}"),
+        letter(read_at, low + 27, ("φ(q)", QUERY), at="middle"),
+        arrow(read_at + 24, 94, read_at + 38, 94, f"l t{VALUE}"),
+        box(read_at + 56, 82, 32, 24, "÷", WEIGHT, "#LinearAttention"),
+        arrow(read_at + 73, 94, 282, 94, f"l t{VALUE}"),
+        letter(282, 84, ("y", VALUE), at="middle"),
+        knot(add, top, "+", STATE, 10),
         text(add, 16, "write", "middle", "h"),
-        text(read, 16, "read", "middle", "h"),
+        text(read_at, 16, "read", "middle", "h"),
+        text(read_at + 56, 16, "divide", "middle", "h"),
     ]
     return Figure(
         [Panel(WIDTH, low + 34, tuple(parts))],
         "The upper line leads from the old memory S to the new one, S′. On it the outer product of "
-        "the key k and the value v is added. Behind it the product of the query q and the new "
-        "memory gives the output y.",
+        "the key k, behind φ, and of the value v with a 1 is added. Behind it the product of the "
+        "query q and the new memory is divided by its last number and gives the output y.",
     )
+
+
+# --- The stage ----------------------------------------------------------------------------------
+
+#: What four tokens write; the last one is Ann once more, after she has eaten two apples.
+TOKENS = ("Ann", "Ben", "Cleo", "Ann")
+WRITTEN = ((3.0, 1.0), (2.0, 4.0), (5.0, 0.0), (1.0, 1.0))
+CHUNKS = (1, 2, 4)
+#: Grounds of cells: of a number of 0, what is added for the largest one, and the largest ones.
+LOOK = {"pale": 0.05, "strong": 0.35, "most": 8, "unit": 1.2}
+
+
+def _keys(cleo=0.6):
+    """The keys of the four tokens, for the first number of Cleo's."""
+    return torch.tensor([[1.0, 0.0], [0.0, 1.0], [cleo, math.sqrt(1 - cleo * cleo)], [1.0, 0.0]])
+
+
+def computed(cleo=0.6, chunk=2):
+    """What the three forms of the lesson find for the four tokens: sums and the sum of weights."""
+    keys = _keys(cleo)[:, None, None]
+    ones = torch.cat([torch.tensor(WRITTEN), torch.ones(4, 1)], 1)[:, None, None]
+    zeros = torch.zeros(1, 1, 2, 3)
+    forms = (
+        linear_attention_table(keys, keys, ones, zeros),
+        linear_attention_loop(keys, keys, ones, zeros),
+        linear_attention_chunks(keys, keys, ones, zeros, chunk),
+    )
+    return [found[:, 0, 0] for found, _ in forms]
+
+
+def _live(x, y, rows, tone, name, w=34.0, h=24.0, *, most=None, hide=()):
+    """Cells that the script of the stage fills; those of `hide` are empty at first."""
+    most = most or LOOK["most"]
+    found = []
+    for i, row in enumerate(rows):
+        for j, value in enumerate(row):
+            left, top = x + j * w, y + i * h
+            strength = LOOK["pale"] + LOOK["strong"] * min(abs(value) / most, 1)
+            empty, place = (i, j) in hide, square(left + 1, top + 1, w - 2, h - 2)
+            look = {"d": place, "fill_opacity": f"{strength:.2f}", "opacity": str(int(not empty))}
+            found.append(element("path", f"k t{tone}", **look, data_p=f"{name}-ground"))
+            words = "" if empty else shown(value)
+            at = left + w / 2, top + h / 2 + 4
+            found.append(hook(element("text", "n", words or " ", x=at[0], y=at[1]), name))
+    return found
+
+
+def stage():
+    """Four tokens, in three forms that give the same."""
+    panels = [_table_panel(), _loop_panel(), _chunks_panel(), *_answer_panels()]
+    widths = WIDTH, WIDTH, WIDTH, 176, 100
+    total = computed()[0][0].tolist()
+    return Figure(
+        [Panel(w, 222, tuple(parts)) for w, parts in zip(widths, panels, strict=True)],
+        "Five panels, for the token Ann: the table of weights with its first row framed, the "
+        "memory to which the pair is added and which the query reads, the same by chunks of two "
+        f"tokens, and what all three find, {listed(total)}.",
+        stage=Stage(
+            "linear_attention",
+            [
+                Knob("cleo", "Cleo's key, its first number", 0, 1, 0.1, 0.6),
+                Choice("chunk", "Tokens of a chunk", [str(n) for n in CHUNKS], 1),
+            ],
+            {"tokens": TOKENS, "values": WRITTEN, "chunks": CHUNKS, **LOOK},
+            "After token 1, Ann, all three find (3, 1), and the sum of the weights is 1. "
+            "The average is (3, 1); written was (3, 1).",
+            [f"{name}{' again' * (i == 3)}" for i, name in enumerate(TOKENS)],
+        ),
+    )
+
+
+def _table_panel():
+    w, h, x, y, v, u = 29.0, 26.0, 38.0, 50.0, 174.0, 37.0
+    keys = _keys()
+    parts = [title("table")]
+    weights = (keys @ keys.T).tolist()
+    for i, name in enumerate(TOKENS):
+        parts.append(text(x - 6, y + (i + 0.5) * h + 4, name, "end", f"t{QUERY}"))
+        parts.append(text(x + (i + 0.5) * w, y - 8, name, "middle", f"t{KEY}"))
+        for j in range(i + 1, 4):
+            parts.append(hatch(x + j * w + 1, y + i * h + 1, w - 2, h - 2))
+        row = [weights[i][: i + 1]]
+        parts += _live(x, y + i * h, row, WEIGHT, "weight", w, h, most=LOOK["unit"])
+        parts.append(
+            hook(
+                frame(x - 1, y + i * h - 1, (i + 1) * w + 2, h + 2, QUERY).replace(
+                    "<rect", f'<rect stroke-opacity="{int(not i)}"'
+                ),
+                "row",
+            )
+        )
+    parts.append(text(x + 4 * w + 10, y + 2 * h + 4, "×", "middle", "on"))
+    for i, value in enumerate(WRITTEN):
+        parts += grid(v, y + i * h, [[*value, 1.0]], VALUE, u, h, most=LOOK["most"])
+    for j, words in enumerate((*HAVE, "1")):
+        parts.append(text(v + (j + 0.5) * u, y - 8, words, "middle"))
+    low = y + 4 * h + 22
+    parts.append(text(v - 8, low + 16, "framed row × values", "end"))
+    parts += _live(v, low, [[3.0, 1.0, 1.0]], VALUE, "by-table", u, h)
+    parts.append(line(v, y + 4 * h + 8, v + 3 * u, y + 4 * h + 8, "g"))
+    return parts
+
+
+def _loop_panel():
+    w, h = 32.0, 24.0
+    parts = [title("loop")]
+    y = 52.0
+    parts += _live(4, y, [[0.0] * 3] * 2, STATE, "before", w, h)
+    parts.append(text(52, y - 8, "memory before", "middle"))
+    parts.append(text(115, y + h + 4, "+", "middle", "on"))
+    parts += _live(130, y, [[1.0], [0.0]], KEY, "key", 32, h, most=LOOK["unit"])
+    parts += _live(168, y - h - 4, [[3.0, 1.0, 1.0]], VALUE, "value", w, h)
+    parts += _live(168, y, [[3.0, 1.0, 1.0], [0.0] * 3], STATE, "outer", w, h)
+    parts.append(text(146, y - 8, "key", "middle", f"t{KEY}"))
+    parts.append(text(216, y - h - 9, "value", "middle", f"t{VALUE}"))
+    parts.append(text(276, y + h + 4, "=", "middle", "on"))
+    low = 130.0
+    parts.append(text(216, low - 8, "memory after", "middle", f"t{STATE}"))
+    parts += _live(130, low, [[1.0], [0.0]], QUERY, "query", 32, h, most=LOOK["unit"])
+    parts += _live(168, low, [[3.0, 1.0, 1.0], [0.0] * 3], STATE, "after", w, h)
+    parts.append(text(124, low + h + 4, "query", "end", f"t{QUERY}"))
+    parts.append(line(168, low + 2 * h + 6, 168 + 3 * w, low + 2 * h + 6, "g"))
+    parts.append(text(160, low + 2 * h + 28, "query × memory after", "end"))
+    parts += _live(168, low + 2 * h + 12, [[3.0, 1.0, 1.0]], VALUE, "by-loop", w, h)
+    return parts
+
+
+def _chunks_panel():
+    w, h, y = 29.0, 24.0, 70.0
+    parts = [title("chunks")]
+    for i, name in enumerate(TOKENS):
+        x = 72.0 + i * 54
+        own = i < 2
+        ground = {"d": square(x + 1, 4, 52, 24), "fill_opacity": ".3" if not i else ".04"}
+        tone = WEIGHT if own else GREY
+        parts.append(element("path", f"k t{tone}", **ground, data_p="place"))
+        parts.append(text(x + 27, 21, name, "middle"))
+        if i:
+            stroke = line(x, 0, x, 34, f"l t{GREY} thick")
+            shown_ = 1 if i == 2 else 0
+            parts.append(hook(stroke.replace("<path", f'<path stroke-opacity="{shown_}"'), "cut"))
+    parts.append(text(60, y - 24, "chunks before", "middle", f"t{STATE}"))
+    parts.append(text(60, y - 9, "memory", "middle"))
+    parts += _live(0, y, [[1.0], [0.0]], QUERY, "ask", 28, h, most=LOOK["unit"])
+    parts += _live(32, y, [[0.0] * 3] * 2, STATE, "kept", w, h)
+    low = y + 4 * h + 8
+    parts.append(line(32, low - 3, 32 + 3 * w, low - 3, "g"))
+    parts += _live(32, low, [[0.0] * 3], VALUE, "part-memory", w, h)
+    parts.append(text(225, y - 24, "own chunk", "middle", f"t{WEIGHT}"))
+    parts.append(text(172, y - 9, "weights", "middle"))
+    parts.append(text(244, y - 9, "values", "middle"))
+    parts.append(text(136, low + 16, "+", "middle", "on"))
+    hide = {(i, j) for i in range(1, 4) for j in range(3)}
+    parts += _live(
+        158, y, [[1.0], [0.0], [0.0], [0.0]], WEIGHT, "near", 30, h, most=LOOK["unit"], hide=hide
+    )
+    parts += _live(200, y, [[3.0, 1.0, 1.0]] * 4, VALUE, "own", w, h, hide=hide)
+    parts.append(line(200, low - 3, 200 + 3 * w, low - 3, "g"))
+    parts += _live(200, low, [[3.0, 1.0, 1.0]], VALUE, "part-own", w, h)
+    parts.append(text(144, low + 44, "=", "middle", "on"))
+    parts += _live(158, low + 28, [[3.0, 1.0, 1.0]], VALUE, "by-chunks", 43, h)
+    return parts
+
+
+def _answer_panels():
+    w, h, x, y = 39.0, 26.0, 44.0, 50.0
+    parts = [title("all three")]
+    for j, words in enumerate((*HAVE, "weights")):
+        parts.append(text(x + (j + 0.5) * w + (12 if j == 2 else 0), y - 8, words, "middle"))
+    for i, name in enumerate(("table", "loop", "chunks")):
+        parts.append(text(x - 4, y + (i + 0.5) * h + 4, name, "end"))
+        parts += _live(x, y + i * h, [[3.0, 1.0]], VALUE, f"sum-{name}", w, h)
+        parts.append(text(x + 2 * w + 6, y + (i + 0.5) * h + 4, "/", "middle", "on"))
+        parts += _live(x + 2 * w + 12, y + i * h, [[1.0]], WEIGHT, f"all-{name}", w, h, most=4)
+    divided = [title("divided")]
+    for top, name, words, tone in (
+        (y + h, "mean", "average", VALUE),
+        (y + 3 * h, "has", "was written", GREY),
+    ):
+        divided.append(text(48, top - 8, words, "middle"))
+        divided += _live(0, top, [[3.0, 1.0]], tone, name, 48, h)
+    return parts, divided
+
+
+# --- Forms, neighbours ---------------------------------------------------------------------------
+
+#: Tokens of the drawing of the three forms, and of a chunk.
+LENGTH, CHUNK = 12, 4
 
 
 def forms():
     """For each query and key, whether they meet in a table or by way of the memory."""
     panels, counts = [], []
-    for name, chunk in (("table", TOKENS), ("chunks", CHUNK), ("loop", 1)):
-        met = torch.zeros(TOKENS, TOKENS)
-        for t in range(TOKENS):
+    for name, chunk in (("table", LENGTH), ("loop", 1), ("chunks", CHUNK)):
+        met = torch.zeros(LENGTH, LENGTH)
+        parts = [title(name)]
+        side, top = 106 / LENGTH, 22.0
+        direct, far = "", ""
+        for t in range(LENGTH):
             begin = t // chunk * chunk
-            met[t, begin : t + 1], met[t, :begin] = 1.0, 0.3
-        counts.append(f"{name} {int((met == 1).sum())}")
-        side = 106 / TOKENS
-        panels.append(heat_map(met.tolist(), title=name, most=1.0, cell=side, width=112.0))
+            met[t, begin : t + 1] = 1.0
+            y = top + t * side
+            direct += square(begin * side + 0.5, y + 0.5, (t + 1 - begin) * side - 1, side - 1)
+            if begin:
+                far += square(0.5, y + 0.5, begin * side - 1, side - 1)
+        count = int(met.sum())
+        counts.append(f"{name} {count}")
+        if far:
+            parts.append(element("path", f"k t{STATE}", d=far, fill_opacity=".3"))
+        parts.append(element("path", f"k t{WEIGHT}", d=direct, fill_opacity=".6"))
+        parts.append(element("rect", "b", x=0, y=top, width=106, height=106))
+        parts.append(text(0, top + 124, f"{count} products"))
+        panels.append(Panel(112, top + 130, tuple(parts)))
     return Figure(
         panels,
-        f"Three triangles of {TOKENS} queries by {TOKENS} keys. The dark cells are products of a "
-        f"query and a key ({', '.join(counts)}); the light ones are read from the memory.",
+        f"Three triangles of {LENGTH} queries by {LENGTH} keys. The blue cells are products of a "
+        f"query and a key ({', '.join(counts)}); the others are read from the memory.",
+    )
+
+
+def neighbours():
+    """A value is written under the key of the token before it."""
+    parts, xs, w = [title("what is written, and where")], (40.0, 104.0, 180.0, 244.0), 62.0
+    for x, name in zip(xs, ("Ann", "3", "Ben", "2"), strict=True):
+        parts.append(word(x, 48, name, size="mid"))
+    for key, value, name in ((0, 1, "Ann"), (2, 3, "Ben")):
+        for at, tone, words in ((key, KEY, f"key {name}"), (value, VALUE, "value")):
+            parts.append(arrow(xs[at], 56, xs[at], 76, f"l t{tone} thick"))
+            parts.append(cell(xs[at] - w / 2, 80, w, 26, tone, 0.2))
+            parts.append(text(xs[at], 97, words, "middle"))
+        parts.append(frame(xs[key] - w / 2 - 3, 77, 2 * w + 8, 32, STATE))
+        words = f"written at {'32'[key // 2]}"
+        parts.append(text(xs[value], 126, words, "middle", f"t{STATE}"))
+    taps = [
+        title("the weights of four keys"),
+        *grid(40, 44, [[0.0, 0, 1, 0], [0, 0, 0, 1]], WEIGHT, 54, 28),
+    ]
+    for i, words in enumerate(("3 back", "2 back", "before", "itself")):
+        taps.append(text(40 + (i + 0.5) * 54, 36, words, "middle"))
+    for i, words in enumerate(("key", "query")):
+        taps.append(text(34, 44 + (i + 0.5) * 28 + 4, words, "end", f"t{(KEY, QUERY)[i]}"))
+    taps.append(text(40, 122, "for a query the token itself is right"))
+    return Figure(
+        [Panel(WIDTH, 140, tuple(parts)), Panel(WIDTH, 132, tuple(taps))],
+        "Left, the tokens Ann, 3, Ben, 2: arrows lead from Ann and 3 to a pair of the key of Ann "
+        "and the value of 3, and in the same way for Ben and 2. Right, the weights of the last "
+        "four tokens: 0, 0, 1, 0 for a key, and 0, 0, 0, 1 for a query.",
+    )
+
+
+# --- The task -----------------------------------------------------------------------------------
+
+TONES = {"attention": GREY, "linear attention": STATE, "LSTM": VALUE}
+BOOK = ("ann", "ben", "cleo", "dan", "eve"), (3, 7, 1, 7, 4)
+ASKED = 1
+
+
+def book():
+    """A telephone book as the task has them, and its question."""
+    parts, step, y = [title("a book of five pairs, and its question")], 48.0, 26.0
+    (names, digits), words = BOOK, []
+    for i, name in enumerate((*names, names[ASKED])):
+        x, last = i * step, i == len(names)
+        digit = "?" if last else str(digits[i])
+        words.append(f"{name} {digit}")
+        for top, tone in ((y, KEY), (y + 28, VALUE)):
+            parts.append(cell(x, top, step - 5, 25, QUERY if last else tone, 0.18))
+        parts.append(word(x + (step - 5) / 2, y + 18, name))
+        parts.append(text(x + (step - 5) / 2, y + 45, digit, "middle", "on"))
+    parts.append(text(5 * step + 21, y + 78, str(digits[ASKED]), "middle", f"sum t{VALUE}"))
+    parts.append(text(5 * step + 4, y + 78, "answer", "end"))
+    return Figure(
+        [Panel(WIDTH, y + 86, tuple(parts))],
+        f"A book of five pairs and its question: {', '.join(words)}. The answer is "
+        f"{digits[ASKED]}.",
+    )
+
+
+def found_by_pairs():
+    """The share of right answers by the number of pairs, five seeds of each model."""
+    found = results("linear_attention", "by_pairs")
+    logs = [math.log2(pairs) for pairs in task.TESTED]
+    plot = Plot(
+        (0, logs[-1]),
+        (0, 1.05),
+        title="right answers, five seeds each",
+        x_label="pairs in the book, on a logarithmic scale",
+        height=170,
+        x_ticks=(),
+        y_ticks=(0.1, 0.5, 1),
+    )
+    for at, pairs in zip(logs, task.TESTED, strict=True):
+        if at == int(at):
+            x, y = plot.at(at, 0)
+            plot.add(text(min(x, WIDTH - 8), y + 14, str(pairs), "middle"))
+    for model, runs in found.items():
+        for run in runs:
+            plot.line(logs, run, TONES[model])
+    for x, y, model in (
+        (3.0, 1.04, "attention"),
+        (3.3, 0.78, "linear attention"),
+        (1.6, 0.2, "LSTM"),
+    ):
+        plot.add(text(*plot.at(x, y), model, classes=f"t{TONES[model]} halo"))
+    last = {model: [run[-1] for run in runs] for model, runs in found.items()}
+    rows = []
+    for model, runs in found.items():
+        columns = zip(*runs, strict=True)
+        rows.append([model, *(f"{min(one):.2f} to {max(one):.2f}" for one in columns)])
+    return Figure(
+        [plot.panel()],
+        f"The share of right answers from 1 pair to {task.MOST}. With {task.MOST} pairs it is "
+        + ", ".join(f"{min(runs):.2f} to {max(runs):.2f} ({model})" for model, runs in last.items())
+        + ".",
+        Table(["pairs", *map(str, task.TESTED)], rows),
+    )
+
+
+def cost():
+    """What one more token takes, in bytes and in milliseconds, as it was measured."""
+    _, rows = performance._read("mixers", "tokens")
+    panels, said = [], []
+    for name, most, unit in (("bytes", 2200, "kilobytes"), ("ms", 0.32, "milliseconds")):
+        plot = Plot(
+            (0, 4096),
+            (0, most),
+            title="state, in kilobytes" if name == "bytes" else "one more token, in milliseconds",
+            x_label="tokens read before",
+            height=120,
+            x_ticks=(256, 1024, 4096),
+        )
+        for model, tone in (("attention", GREY), ("linear attention", STATE)):
+            own = {row["length"]: row[name] for row in rows if row["form"] == model}
+            values = [value / 1000 if name == "bytes" else value for value in own.values()]
+            plot.line(list(own), values, tone)
+            plot.dots(list(own), values, tone)
+            last = values[-1]
+            words = f"{model}: {last:,.0f}" if last > 100 else f"{model}: {last:.2g}"
+            above = 8 if model == "attention" else 6
+            x, y = plot.at(4096, last)
+            plot.add(
+                text(
+                    x - 6,
+                    y + (above + 6 if name == "bytes" and tone == GREY else -above),
+                    words,
+                    "end",
+                    f"t{tone} halo",
+                )
+            )
+            said.append(f"{model} {values[0]:.2g} to {last:,.4g} {unit}")
+        panels.append(plot.panel())
+    return Figure(
+        panels,
+        f"After 256 to 4,096 tokens: {'; '.join(said)}.",
+    )
+
+
+def never_replaced():
+    """The second value of Ann is added to the first."""
+    first, second = VALUES[0], torch.tensor(WRITTEN[3])
+    total, w, h, y = first + second, 44.0, 28.0, 44.0
+    parts, x = [title("Ann is written twice")], 0.0
+    for words, value, sign in (
+        ("before", first, "+"),
+        ("written", second, "="),
+        ("sum", total, ""),
+    ):
+        parts.append(text(x + w, y - 8, words, "middle"))
+        parts += grid(x, y, [value.tolist()], STATE, w - 3, h, most=MOST)
+        parts += [text(x + 2 * w + 2, y + 18, sign, "middle", "on")] if sign else []
+        x += 2 * w + 10
+    low = y + 2 * h + 14
+    for x, words, value, tone in (
+        (0, "average", total / 2, VALUE),
+        (2 * w + 10, "right", second, GREY),
+    ):
+        parts.append(text(x + w, low - 8, words, "middle"))
+        parts += grid(x, low, [value.tolist()], tone, w - 3, h, most=MOST)
+    return Figure(
+        [Panel(WIDTH, low + h + 4, tuple(parts))],
+        f"Ann's row {listed(first)} plus {listed(second)} is {listed(total)}. The average is "
+        f"{listed(total / 2)}; right would be {listed(second)}.",
     )
 
 
@@ -82,9 +864,9 @@ def _found(d_k, pairs, trials=TRIALS):
     """The share of values that are found, one-hot values under random keys of length 1."""
     torch.manual_seed(1)
     keys = F.normalize(torch.randn(pairs, trials, 1, d_k), dim=-1)
-    answers = torch.randint(VALUES, (pairs, trials))
-    values = F.one_hot(answers, VALUES)[:, :, None].float()
-    _, memory = linear_attention_table(keys, keys, values, torch.zeros(trials, 1, d_k, VALUES))
+    answers = torch.randint(CHOICES, (pairs, trials))
+    values = F.one_hot(answers, CHOICES)[:, :, None].float()
+    _, memory = linear_attention_table(keys, keys, values, torch.zeros(trials, 1, d_k, CHOICES))
     read = torch.einsum("sbhd,bhde->sbhe", keys, memory)[:, :, 0]
     return (read.argmax(-1) == answers).float().mean().item()
 
