@@ -341,7 +341,7 @@ def average():
     parts.append(line(*plane.at(3, 1), *plane.at(5, 0), f"l t{GREY} d"))
     near = (mean + 0.09 * (total - mean)).tolist()
     parts.append(arrow(*plane.at(*total.tolist()), *plane.at(*near), f"l t{WEIGHT}"))
-    x, y = plane.at(4.85, 0.9)
+    x, y = plane.at(4.72, 0.3)
     parts.append(text(x, y - 6, "/ 1.6", "middle", f"t{WEIGHT} halo"))
     for name, value, dx, at in zip(
         NAMES, VALUES.tolist(), (-9, 9, 9), ("end", "start", "start"), strict=True
@@ -350,7 +350,7 @@ def average():
         parts += [plane.point(*value, VALUE), text(x + dx, y - 6, name, at, "on halo")]
     for value, words, dx, dy, at in (
         (total, f"sum {listed(total)}", 0, -12, "middle"),
-        (mean, f"average {listed(mean, 3)}", -9, 10, "end"),
+        (mean, f"average ({mean[0]:g}, {mean[1]:g})", -9, 10, "end"),
     ):
         x, y = plane.at(*value.tolist())
         parts.append(element("circle", f"f t{STATE}", cx=x, cy=y, r=5.5))
@@ -525,10 +525,10 @@ def _live(x, y, rows, tone, name, w=34.0, h=24.0, *, most=None, hide=()):
 def stage():
     """Four tokens, in three forms that give the same."""
     panels = [_table_panel(), _loop_panel(), _chunks_panel(), *_answer_panels()]
-    widths = WIDTH, WIDTH, WIDTH, 176, 100
+    sizes = *[(304, 222)] * 3, (176, 148), (100, 148)
     total = computed()[0][0].tolist()
     return Figure(
-        [Panel(w, 222, tuple(parts)) for w, parts in zip(widths, panels, strict=True)],
+        [Panel(*size, tuple(parts)) for size, parts in zip(sizes, panels, strict=True)],
         "Five panels, for the token Ann: the table of weights with its first row framed, the "
         "memory to which the pair is added and which the query reads, the same by chunks of two "
         f"tokens, and what all three find, {listed(total)}.",
@@ -608,7 +608,7 @@ def _chunks_panel():
     for i, name in enumerate(TOKENS):
         x = 72.0 + i * 54
         own = i < 2
-        ground = {"d": square(x + 1, 4, 52, 24), "fill_opacity": ".3" if not i else ".04"}
+        ground = {"d": square(x + 1, 4, 52, 24), "fill_opacity": "0.04" if i else "0.4"}
         tone = WEIGHT if own else GREY
         parts.append(element("path", f"k t{tone}", **ground, data_p="place"))
         parts.append(text(x + 27, 21, name, "middle"))
@@ -640,7 +640,7 @@ def _chunks_panel():
 
 
 def _answer_panels():
-    w, h, x, y = 39.0, 26.0, 44.0, 50.0
+    w, h, x, y = 37.0, 26.0, 49.0, 50.0
     parts = [title("all three")]
     for j, words in enumerate((*HAVE, "weights")):
         parts.append(text(x + (j + 0.5) * w + (12 if j == 2 else 0), y - 8, words, "middle"))
@@ -651,8 +651,8 @@ def _answer_panels():
         parts += _live(x + 2 * w + 12, y + i * h, [[1.0]], WEIGHT, f"all-{name}", w, h, most=4)
     divided = [title("divided")]
     for top, name, words, tone in (
-        (y + h, "mean", "average", VALUE),
-        (y + 3 * h, "has", "was written", GREY),
+        (y, "mean", "average", VALUE),
+        (y + 2.5 * h, "has", "was written", GREY),
     ):
         divided.append(text(48, top - 8, words, "middle"))
         divided += _live(0, top, [[3.0, 1.0]], tone, name, 48, h)
