@@ -5,13 +5,13 @@ stages.linear_attention = ({ tokens, values, chunks, pale, strong, most, unit },
   const dot = (a, b) => a.reduce((sum, number, i) => sum + number * b[i], 0);
   const weigh = (weights, rows) => [0, 1, 2].map((j) => rows.reduce((sum, row, i) => sum + weights[i] * row[j], 0));
   const add = (a, b) => a.map((number, i) => number + b[i]);
-  // Numbers into the cells of this name; what is undefined leaves a cell empty.
+  // Numbers into the cells of this name; what is undefined leaves a cell empty. A _ is its ground.
   const fill = (name, numbers, largest = most) => numbers.flat().forEach((number, i) => {
     const empty = number === undefined;
     parts(name)[i].textContent = empty ? " " : show(number);
-    const ground = parts(`${name}-ground`)[i];
-    ground.setAttribute("opacity", empty ? 0 : 1);
-    if (!empty) ground.setAttribute("fill-opacity", (pale + strong * Math.min(Math.abs(number) / largest, 1)).toFixed(2));
+    const box = parts(`${name}_`)[i];
+    box.setAttribute("opacity", empty ? 0 : 1);
+    if (!empty) box.setAttribute("fill-opacity", (pale + strong * Math.min(Math.abs(number) / largest, 1)).toFixed(2));
   });
 
   const t = Math.round(step), size = chunks[chunk], begin = Math.floor(t / size) * size;

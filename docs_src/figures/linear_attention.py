@@ -492,7 +492,7 @@ def _keys(cleo=0.6):
     return torch.tensor([[1.0, 0.0], [0.0, 1.0], [cleo, math.sqrt(1 - cleo * cleo)], [1.0, 0.0]])
 
 
-def computed(cleo=0.6, chunk=2):
+def _computed(cleo=0.6, chunk=2):
     """What the three forms of the lesson find for the four tokens: sums and the sum of weights."""
     keys = _keys(cleo)[:, None, None]
     ones = torch.cat([torch.tensor(WRITTEN), torch.ones(4, 1)], 1)[:, None, None]
@@ -514,8 +514,8 @@ def _live(x, y, rows, tone, name, w=34.0, h=24.0, *, most=None, hide=()):
             left, top = x + j * w, y + i * h
             strength = LOOK["pale"] + LOOK["strong"] * min(abs(value) / most, 1)
             empty, place = (i, j) in hide, square(left + 1, top + 1, w - 2, h - 2)
-            look = {"d": place, "fill_opacity": f"{strength:.2f}", "opacity": str(int(not empty))}
-            found.append(element("path", f"k t{tone}", **look, data_p=f"{name}-ground"))
+            look = {"d": place, "fill_opacity": f"{strength:.2f}", "opacity": "0" * empty}
+            found.append(element("path", f"k t{tone}", **look, data_p=f"{name}_"))
             words = "" if empty else shown(value)
             at = left + w / 2, top + h / 2 + 4
             found.append(hook(element("text", "n", words or " ", x=at[0], y=at[1]), name))
@@ -526,7 +526,7 @@ def stage():
     """Four tokens, in three forms that give the same."""
     panels = [_table_panel(), _loop_panel(), _chunks_panel(), *_answer_panels()]
     sizes = *[(304, 222)] * 3, (176, 148), (100, 148)
-    total = computed()[0][0].tolist()
+    total = _computed()[0][0].tolist()
     return Figure(
         [Panel(*size, tuple(parts)) for size, parts in zip(sizes, panels, strict=True)],
         "Five panels, for the token Ann: the table of weights with its first row framed, the "
