@@ -63,7 +63,7 @@ def replay_night():
     * Answers, `return torch.stack(found), h`: What the question for Ann finds after each step.
     """
     q = torch.tensor([[1.0, 0], [1, 0], [1, 0]])[:, None, None]
-    k = torch.tensor([[1.0, 0], [1, 1], [0, 1]])[:, None, None]
+    k = torch.tensor([[1.0, 0], [0, 0], [0, 1]])[:, None, None]
     v = torch.tensor([[3.0, 1], [0, 0], [2, 4]])[:, None, None]
     delta = torch.tensor([1.0, 30, 1])[:, None, None]
     yield {"T": ["Ann", "night", "Ben"], "D": ["row 1", "row 2"], "Dv": ["apples", "pears"]}
