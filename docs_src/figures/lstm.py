@@ -1,73 +1,703 @@
-"""Cells of an LSTM and of a GRU, and how far a gradient reaches beside that of an Elman network."""
+"""An LSTM that counts brackets, with valves for gates; its gradient, a task; and a GRU's cell."""
+
+import math
 
 import torch
 
+from docs_src.figures.gates import (
+    CANDIDATE,
+    ERROR,
+    GATE,
+    GREY,
+    GROUND,
+    HIDDEN,
+    KEPT,
+    number,
+    pipe,
+    rounded,
+    valve,
+)
+from docs_src.tasks import lstm as task
+from docs_src.tasks import results
 from labml_nn.lstm import LSTM
 from labml_nn.recurrent.elman import ElmanLayer
-from pylit.figures.draw import WIDTH, Figure, Panel, Plot, Table, arrow, box, element, line, text
+from pylit.figures.draw import (
+    WIDTH,
+    Choice,
+    Figure,
+    Knob,
+    Panel,
+    Plot,
+    Stage,
+    Table,
+    arrow,
+    box,
+    element,
+    frame,
+    grid,
+    hook,
+    knot,
+    letter,
+    line,
+    listed,
+    ribbon,
+    shown,
+    text,
+    title,
+    word,
+)
 
 UNITS, BATCH = 128, 8
 FAR = (0, 1, 2, 5, 10, 20, 30, 40, 50)
 BIASES = (0.0, 1.0, 3.0)
 # Where each curve has its name: at these steps, at so many times its height.
-NAMES = ((30, 1e-3), (50, 100), (50, 0.06), (50, 0.04))
+NAMES = ((30, 1e-3), (50, 50), (50, 0.04), (50, 0.02))
+
+# --- The line by hand ---------------------------------------------------------------------------
+
+KINDS = {"(": 1, ")": 2, "⏎": 3}
+#: A row for each sum, a column for each kind of token: a letter, brackets, the end of a line.
+SUMS = ((-10, 10, 10, -10), (10, 10, 10, -10), (10, 10, -10, 10), (10, 10, 10, 10))
+SAID = ("input gate", "forget gate", "candidate", "output gate")
+LINES = ("f(g(x))⏎", "((((x))⏎", "f(((xx)⏎")
+
+
+@torch.no_grad()
+def _follow(read, *, write=1.0, keep=1.0, show=1.0):
+    """Gates, candidate and states of one cell of the module after each token.
+
+    A gate can be turned down: it is so many times what the sums by hand make of it. A dictionary of
+    lists: `i`, `f`, `g`, `o`, `c` and `h`.
+    """
+    sums = torch.tensor(SUMS, dtype=torch.double)
+    for row, share in ((0, write), (1, keep), (3, show)):
+        sums[row] = torch.logit((torch.sigmoid(sums[row]) * share).clamp(min=1e-30))
+    lstm = LSTM(4, 1, 1).double()
+    cell = lstm.cells[0]
+    cell.input_lin.weight.copy_(sums)
+    cell.hidden_lin.weight.zero_()
+    cell.hidden_lin.bias.zero_()
+    found, state = {name: [] for name in "ifgoch"}, None
+    for token in read:
+        x = torch.zeros(1, 1, 4).double()
+        x[0, 0, KINDS.get(token, 0)] = 1
+        _, state = lstm(x, state)
+        for name, one in zip("ifgo", sums[:, KINDS.get(token, 0)], strict=True):
+            found[name].append((one.tanh() if name == "g" else one.sigmoid()).item())
+        found["c"].append(state.c.item())
+        found["h"].append(state.h.item())
+    return found
+
+
+def _unit(read, step=1.0):
+    """States of a single unit that adds at an opening bracket and subtracts at a closing one."""
+    state, found = 0.0, []
+    for token in read:
+        state = math.tanh(state + {"(": step, ")": -step}.get(token, 0.0))
+        found.append(state)
+    return found
+
+
+def flow():
+    """*f(g(x))* through one cell: the count on its way, and a valve above each token."""
+    read = "f(g(x))"
+    found, parts = _follow(read), []
+    w, step = 48.0, 84.0
+    parts.append(arrow(2, 48, 22, 48, f"l t{KEPT} thick"))
+    for t, token in enumerate(read):
+        x = 50.0 + t * step
+        count, gate, made = found["c"][t], found["i"][t], found["g"][t]
+        if t:
+            parts.append(arrow(x - step + w / 2 + 1, 48, x - w / 2 - 4, 48, f"l t{KEPT} thick"))
+        parts += number(x, 48, count, KEPT, w=w, h=40, size="large")
+        open_ = gate > 0.5
+        parts += pipe(((x, 190), (x, 74)), CANDIDATE if open_ else GREY)
+        parts += valve(x, 132, gate, r=16, upright=True)
+        if open_:
+            sign = f"+{rounded(made)}" if made > 0 else rounded(made)
+            parts.append(text(x + 22, 100, sign, classes=f"large t{CANDIDATE}"))
+        parts.append(word(x, 232, token, size="big"))
+    parts.append(arrow(50 + 6 * step + w / 2 + 1, 48, 598, 48, f"l t{KEPT} thick"))
+    return Figure(
+        [Panel(602, 246, tuple(parts))],
+        "Seven steps, from left to right. Above each character of f(g(x)) is a valve, open at "
+        "brackets and closed at letters. Behind an open one +1 or −1 goes up to the count, which "
+        f"is {listed([round(c, 2) for c in found['c']])}.",
+    )
+
+
+def tanh():
+    """Three brackets on the curve of tanh."""
+    plot = Plot(
+        (-1, 3.4),
+        (-1, 1.3),
+        title="the unit: tanh of state + 1",
+        x_label="state before + 1",
+        height=140,
+        x_ticks=(-1, 0, 1, 2, 3),
+        y_ticks=(-1, 0, 1),
+    )
+    xs = [i / 10 for i in range(-10, 35)]
+    plot.line(xs, [math.tanh(x) for x in xs], GREY)
+    before, told = 0.0, []
+    for dx, dy in ((6, 34), (-2, -10), (6, 17)):
+        after = math.tanh(before + 1)
+        x, y = plot.at(before + 1, after)
+        told.append(f"{shown(before, 2)} + 1 → {shown(after, 2)}")
+        plot.add(element("circle", f"f t{HIDDEN}", cx=x, cy=y, r=4.5))
+        plot.add(text(x + dx, y + dy, told[-1], "start" if dx > 0 else "end", "on halo"))
+        before = after
+    return Figure(
+        [plot.panel()],
+        f"The curve of tanh, which is flat above 1. Three points: {', '.join(told)}.",
+    )
+
+
+def unit():
+    """Brackets that are open, and the state of the unit, as bars."""
+    read, count = "((()))", 0
+    parts = [title("open brackets"), text(0, 106, "state of the unit", classes="h")]
+    low, zero = 84.0, 158.0
+    parts += [line(0, low, WIDTH, low, "g"), line(0, zero, WIDTH, zero, "g")]
+    states = _unit(read)
+    for t, (token, state) in enumerate(zip(read, states, strict=True)):
+        count += 1 if token == "(" else -1
+        x = 26.0 + t * 47
+        for tone, foot, value, unit, words in (
+            (KEPT, low, count, 18, str(count)),
+            (HIDDEN, zero, state, 30, shown(state, 2)),
+        ):
+            high = abs(value) * unit
+            top = foot - high if value > 0 else foot
+            size = {"x": x - 13, "y": top, "width": 26, "height": max(high, 1)}
+            parts.append(element("rect", f"f t{tone}", fill_opacity=".55", **size))
+            at = foot - high - 5 if value >= 0 else foot + high + 14
+            parts.append(text(x, at, words, classes="n"))
+        parts.append(word(x, 222, token, size="mid"))
+    return Figure(
+        [Panel(WIDTH, 230, tuple(parts))],
+        "Bars for three opening and three closing brackets. Open brackets: 1, 2, 3, 2, 1, 0. "
+        f"States of the unit: {', '.join(shown(state, 2) for state in states)}.",
+    )
+
+
+def fading():
+    """A count of small steps in the unit and in the cell, over a hundred letters."""
+    plot = Plot(
+        (0, 103),
+        (0, 0.35),
+        title="three brackets of 0.1, then letters",
+        x_label="steps",
+        height=150,
+        x_ticks=(3, 28, 53, 78, 103),
+        y_ticks=(0, 0.1, 0.2, 0.3),
+    )
+    states = [0.0, *_unit("(((" + "x" * 100, 0.1)]
+    steps = range(len(states))
+    for count in (1, 3):
+        x, y = plot.at(0, 0.1 * count)
+        plot.add(line(x, y, plot.right, y, f"l t{GREY} thin d"))
+    plot.line(steps, states, HIDDEN)
+    plot.dots((3, 103), (states[3], states[103]), HIDDEN)
+    plot.note(6, 0.325, "what three brackets should be")
+    plot.note(6, 0.075, "what one bracket would be")
+    for at, dx, anchor in ((3, 9, "start"), (103, -2, "end")):
+        x, y = plot.at(at, states[at])
+        plot.add(text(x + dx, y + (16 if at == 3 else -8), shown(states[at], 2), anchor, "on halo"))
+    return Figure(
+        [plot.panel()],
+        f"A curve that rises to {states[3]:.2f} in three steps and falls to {states[103]:.2f} in a "
+        "hundred more, steeply at first.",
+    )
+
+
+def lanes():
+    """The same three brackets: a state that is rewritten, and one to which is added."""
+    panels, said = [], []
+    for words, tone, sign, states in (
+        ("rewritten: everything goes through the tanh", HIDDEN, "tanh", _unit("(((")),
+        ("added to: nothing stands in the way", KEPT, "+", _follow("(((")["c"]),
+    ):
+        parts, y, step = [title(words)], 52.0, 84.0
+        parts += number(20, y, 0, tone, w=38)
+        for t, state in enumerate(states):
+            x = 20.0 + (t + 1) * step
+            middle = x - step / 2
+            if sign == "tanh":
+                parts.append(arrow(x - step + 20, y, middle - 19, y, f"l t{tone} thick"))
+                parts.append(box(middle, y - 11, 36, 22, sign, GREY))
+                parts.append(arrow(middle + 19, y, x - 22, y, f"l t{tone} thick"))
+                parts.append(arrow(middle, y + 44, middle, y + 14, f"l t{CANDIDATE}"))
+            else:
+                parts.append(arrow(x - step + 20, y, x - 22, y, f"l t{tone} thick"))
+                parts.append(knot(middle, y, "+", tone))
+                parts.append(arrow(middle, y + 44, middle, y + 12, f"l t{CANDIDATE}"))
+            parts.append(text(middle + 7, y + 36, "+1", classes=f"t{CANDIDATE}"))
+            parts.append(word(middle, y + 60, "("))
+            parts += number(x, y, state, tone, w=38)
+        panels.append(Panel(WIDTH, y + 66, tuple(parts)))
+        said.append(", ".join(rounded(state) for state in states))
+    return Figure(
+        panels,
+        "Three opening brackets twice. Above, each sum goes through a tanh, and the states are "
+        f"{said[0]}. Below, 1 is added to a line that nothing interrupts: {said[1]}.",
+    )
+
+
+def input_gate():
+    """The valve in front of the sum: open at a bracket, closed at a letter."""
+    parts, said = [title("the input gate decides what is added")], []
+    for token, left in (("(", 0.0), ("x", 150.0)):
+        found = _follow(f"({token}")
+        gate, made, old, new = found["i"][1], found["g"][1], found["c"][0], found["c"][1]
+        x, y = left + 69, 56.0
+        parts += number(left + 18, y, old, KEPT, w=34)
+        parts.append(arrow(left + 37, y, left + 99, y, f"l t{KEPT} thick"))
+        parts.append(knot(x, y, "+", KEPT))
+        parts += number(left + 118, y, new, KEPT, w=34)
+        lower = f"l t{CANDIDATE} thick"
+        parts.append(line(x, 160, x, 118, lower))
+        if gate > 0.5:
+            parts.append(arrow(x, 118, x, y + 12, lower))
+        else:
+            parts.append(line(x, 106, x, y + 12, f"l t{GREY} thin d"))
+        parts += valve(x, 114, gate, r=14, upright=True)
+        parts.append(text(x + 21, 118, rounded(gate), classes=f"t{GATE}"))
+        parts += number(x, 174, made, CANDIDATE, w=34)
+        parts.append(text(x + 24, 178, "candidate", classes=f"t{CANDIDATE}"))
+        parts.append(text(x + 10, 88, f"+{rounded(gate * made)}", classes="on"))
+        parts.append(word(left + 18, 184, token, size="large"))
+        said.append(
+            f"at {token} the gate is {rounded(gate)}, and {rounded(old)} becomes {rounded(new)}"
+        )
+    return Figure(
+        [Panel(WIDTH, 196, tuple(parts))],
+        f"The candidate 1 comes from below through a valve to the cell state: {'; '.join(said)}.",
+    )
+
+
+def forget_gate():
+    """The valve in the line itself."""
+    parts, said = [title("the forget gate decides what stays")], []
+    for row, (share, words) in enumerate(
+        ((1.0, "all of it stays"), (0.5, "half of it"), (0.0, "nothing: ⏎"))
+    ):
+        y, new = 54.0 + row * 50, 2 * share
+        parts += number(20, y, 2, KEPT, w=38)
+        parts.append(arrow(41, y, 152, y, f"l t{KEPT} {'thick' if share else 'thin d'}"))
+        parts += valve(94, y, share, r=14)
+        parts.append(text(94, y - 18, rounded(share), "middle", f"t{GATE}"))
+        parts += number(174, y, new, KEPT, w=38)
+        parts.append(text(202, y + 4, words))
+        said.append(f"{rounded(share)} makes {rounded(new)} of it")
+    return Figure(
+        [Panel(WIDTH, 174, tuple(parts))],
+        f"A cell state of 2 meets a valve in its line: {'; '.join(said)}.",
+    )
+
+
+def output_gate():
+    """A branch of the line: squeezed by tanh, and shown or not."""
+    parts = [title("the output gate decides what is shown")]
+    for left, gate in ((0.0, 1.0), (150.0, 0.0)):
+        x, y = left + 69, 44.0
+        parts += number(left + 18, y, 2, KEPT, w=34)
+        parts.append(arrow(left + 37, y, left + 99, y, f"l t{KEPT} thick"))
+        parts += number(left + 118, y, 2, KEPT, w=34)
+        parts.append(line(x, y, x, 68, f"l t{KEPT}"))
+        parts.append(box(x, 68, 40, 22, "tanh", GREY))
+        parts.append(line(x, 90, x, 112, f"l t{HIDDEN} thick"))
+        parts.append(text(x + 8, 105, shown(math.tanh(2), 2), classes="on"))
+        if gate:
+            parts.append(arrow(x, 112, x, 158, f"l t{HIDDEN} thick"))
+        else:
+            parts.append(line(x, 138, x, 158, f"l t{GREY} thin d"))
+        parts += valve(x, 126, gate, r=14, upright=True)
+        parts.append(text(x + 21, 130, rounded(gate), classes=f"t{GATE}"))
+        parts += number(x, 174, gate * math.tanh(2), HIDDEN, w=42)
+        parts.append(text(x + 27, 178, "shown", classes=f"t{HIDDEN}"))
+    return Figure(
+        [Panel(WIDTH, 192, tuple(parts))],
+        "Twice a cell state of 2 goes on unchanged, and a branch leads through tanh, which makes "
+        "0.96 of it, to a valve. Open, it shows 0.96; closed, it shows 0.",
+    )
+
+
+#: Places of the drawing of a cell, in which the script of the stage draws too.
+CELL = {"forget": [86, 44], "input": [152, 108], "output": [214, 120], "r": 13}
+
+
+def _cell(old, found, token, t, *, named=False):
+    """One cell with its numbers: the line of the cell state above, what is added and shown below.
+
+    `named` gives the elements that change the names by which the script of the stage finds them.
+    """
+    (fx, y), (ix, iy), (ox, oy) = CELL["forget"], CELL["input"], CELL["output"]
+    i, f, g, o, c, h = (found[name][t] for name in "ifgoch")
+
+    def called(name):
+        return name if named else ""
+
+    parts = [text(20, 22, "before", "middle"), text(270, 22, "after", "middle")]
+    parts += number(20, y, old, KEPT, w=40, named=called("old"))
+    parts.append(arrow(41, y, 246, y, f"l t{KEPT} thick"))
+    parts += number(268, y, c, KEPT, w=40, named=called("new"))
+    parts += pipe(((ix, 178), (ix, y + 12)), CANDIDATE)
+    parts += pipe(((ox, y), (ox, 60)), KEPT, head=False)
+    parts += pipe(((ox, 82), (ox, 158)), HIDDEN)
+    parts.append(box(ox, 60, 40, 22, "tanh", GREY))
+    parts.append(knot(ix, y, "+", KEPT))
+    for name, (x, high), value, upright in (
+        ("f", (fx, y), f, False),
+        ("i", (ix, iy), i, True),
+        ("o", (ox, oy), o, True),
+    ):
+        parts += valve(x, high, value, r=CELL["r"], upright=upright, named=called(f"wing-{name}"))
+        at = ("middle", x, high - 19) if name == "f" else ("start", x + 18, high + 4)
+        words = text(at[1], at[2], rounded(value), at[0], f"t{GATE} halo")
+        parts.append(hook(words, called(f"gate-{name}")))
+    kept, added = text(112, y + 18, rounded(f * old), "middle", "on halo"), i * g
+    parts.append(hook(kept, called("kept")))
+    parts.append(hook(text(ix - 8, 78, _signed(added), "end", "on halo"), called("added")))
+    parts += number(ix, 190, g, CANDIDATE, w=40, named=called("made"))
+    parts += number(ox, 172, h, HIDDEN, w=44, named=called("shown"))
+    parts.append(text(ix - 26, 194, "candidate", "end", f"t{CANDIDATE}"))
+    parts.append(text(ox + 28, 176, "shown", "start", f"t{HIDDEN}"))
+    parts.append(hook(word(22, 136, token, size="large"), called("token")))
+    parts.append(text(22, 156, "token", "middle"))
+    return parts
+
+
+def _signed(value):
+    words = rounded(value)
+    return words if words.startswith("−") else f"+{words}"
 
 
 def cell():
+    """The second bracket of *f(g(x))* in one cell."""
+    found = _follow("f(g(")
+    parts = _cell(found["c"][2], found, "(", 3)
+    return Figure(
+        [Panel(WIDTH, 208, tuple(parts))],
+        "The cell state 1 passes an open valve, the forget gate. The candidate 1 passes another "
+        "one, the input gate, and is added: 2. A branch leads through tanh and the output gate, "
+        f"and {found['h'][3]:.2f} is shown.",
+    )
+
+
+def sigmoid():
+    """From a sum to a gate: the curve of the sigmoid, and the valve at three places."""
+    plot = Plot(
+        (-11, 11),
+        (-0.15, 1.1),
+        title="the sigmoid makes a gate of a sum",
+        x_label="sum",
+        height=140,
+        x_ticks=(-10, -5, 0, 5, 10),
+        y_ticks=(0, 0.5, 1),
+    )
+    xs = [i / 2 for i in range(-22, 23)]
+    plot.line(xs, [1 / (1 + math.exp(-x)) for x in xs], GATE)
+    for a, dx, dy, anchor in ((-10, 18, -8, "start"), (0, 20, 4, "start"), (10, -20, 18, "end")):
+        gate = 1 / (1 + math.exp(-a))
+        x, y = plot.at(a, gate)
+        for part in valve(x, y, gate, r=10):
+            plot.add(part)
+        told = f"{gate:.5f}".rstrip("0")
+        plot.add(text(x + dx, y + dy, f"{shown(a)} → {told}", anchor, "on halo"))
+    return Figure(
+        [plot.panel()],
+        "The curve of the sigmoid rises from 0 to 1. −10 gives 0.00005, a closed valve; 0 gives "
+        "0.5, half open; 10 gives 0.99995, an open one.",
+    )
+
+
+def weights():
+    """The weights by hand, of which an opening bracket picks the second column."""
+    w, h, x, y = 40.0, 28.0, 82.0, 46.0
+    names = ("letter", "(", ")", "⏎")
+    parts = [letter(x + 2 * w, 14, ("W", None), at="middle")]
+    for j, name in enumerate(names):
+        at = x + (j + 0.5) * w
+        drawn = text(at, y - 8, name, "middle") if j in (0, 3) else word(at, y - 8, name)
+        parts.append(drawn)
+    for i, name in enumerate(SAID):
+        tone = CANDIDATE if name == "candidate" else GATE
+        parts += grid(x, y + i * h, [SUMS[i]], tone, w, h, most=24)
+        parts.append(text(x - 8, y + (i + 0.5) * h + 4, name, "end", f"t{tone}"))
+    parts.append(frame(x + w - 1, y - 24, w + 2, 4 * h + 27, KEPT))
+    parts.append(text(x + 4 * w + 8, y + h + 4, "sums at", classes="on"))
+    parts.append(word(x + 4 * w + 20, y + h + 22, "(", size="mid"))
+    return Figure(
+        [Panel(WIDTH, y + 4 * h + 6, tuple(parts))],
+        "A matrix with a row for each sum and a column for each kind of token: letter, opening "
+        "bracket, closing bracket, end of line. "
+        + "; ".join(f"{name} {listed(row)}" for name, row in zip(SAID, SUMS, strict=True))
+        + ". The second column is framed.",
+    )
+
+
+#: The steps of the stage, as places in the line.
+MOMENTS = (1, 3, 4, 6, 7)
+
+
+def line_by_hand():
+    """The whole line in columns, and the cell at the step that is read."""
+    read = LINES[0]
+    found, first = _follow(read), MOMENTS[0]
+    parts, left, step = [], 61.0, 30.0
+    rows = (
+        ("input", "i", GATE, 34.0),
+        ("forget", "f", GATE, 66.0),
+        ("cand.", "g", CANDIDATE, 98.0),
+        ("cell", "c", KEPT, 136.0),
+        ("shown", "h", HIDDEN, 170.0),
+    )
+    for words, _, tone, y in rows:
+        parts.append(text(0, y + 4, words, classes=f"t{tone}"))
+    around = {"x": left + first * step - step / 2, "y": 16, "width": step, "height": 206, "rx": 4}
+    parts.append(hook(element("rect", f"l t{KEPT}", **around), "at"))
+    for t, token in enumerate(read):
+        x = left + t * step
+        for _, name, tone, y in rows:
+            if tone == GATE:
+                parts += valve(x, y, found[name][t], r=10, named=f"wing-{name}s")
+            elif name == "g":
+                words = text(x, y + 4, rounded(found[name][t]), "middle", f"t{CANDIDATE}")
+                parts.append(hook(words, "made-all"))
+            else:
+                value = found[name][t]
+                parts += number(x, y, value, tone, w=step - 1, h=28, named=f"all-{name}")
+        parts.append(hook(word(x, 212, token, size="mid"), "tokens"))
+    big = _cell(found["c"][first - 1], found, read[first], first, named=True)
+    told = "; ".join(
+        f"{token}: cell state {rounded(c)}, shown {rounded(h)}"
+        for token, c, h in zip(read, found["c"], found["h"], strict=True)
+    )
+    data = {
+        "lines": LINES,
+        "kinds": KINDS,
+        "sums": SUMS,
+        "moments": MOMENTS,
+        "left": left,
+        "step": step,
+        "small": 7,
+        **GROUND,
+        **CELL,
+    }
+    return Figure(
+        [Panel(WIDTH, 226, tuple(parts)), Panel(WIDTH, 212, tuple(big))],
+        f"A line in eight columns, and the cell at one of them. {told}.",
+        stage=Stage(
+            "brackets",
+            [
+                Choice("line", "Line", LINES),
+                Knob("write", "Input gate, at most", 0, 1, 0.1, 1),
+                Knob("keep", "Forget gate, at most", 0, 1, 0.1, 1),
+                Knob("show", "Output gate, at most", 0, 1, 0.1, 1),
+            ],
+            data,
+            "Read: f(. The cell state was 0 and is 1 now. It shows 0.76.",
+            ("(", "( again", "x", ")", "⏎"),
+        ),
+    )
+
+
+def shown_apart():
+    """What is shown of 1, 2, 3 brackets, with steps of 1 and with steps of 0.3."""
+    plot = Plot(
+        (0, 3.2),
+        (0, 1.2),
+        title="what is shown: the tanh of the cell state",
+        x_label="cell state",
+        height=140,
+        x_ticks=(0, 1, 2, 3),
+        y_ticks=(0, 0.5, 1),
+    )
+    xs = [i / 10 for i in range(33)]
+    plot.line(xs, [math.tanh(x) for x in xs], GREY)
+    told = []
+    for size, tone in ((1.0, HIDDEN), (0.3, KEPT)):
+        for count in (1, 2, 3):
+            after = math.tanh(size * count)
+            x, y = plot.at(size * count, after)
+            plot.add(element("circle", f"f t{tone}", cx=x, cy=y, r=4.5))
+            words = shown(after, 3 if after > 0.99 else 2)
+            dx, dy = (9, 8) if tone == KEPT else (-4 if count == 1 else 6, -9)
+            plot.add(
+                text(
+                    x + dx,
+                    y + dy,
+                    f"{count}: {words}",
+                    "start" if dx > 8 else "end" if dx < 0 else "middle",
+                    "on halo",
+                )
+            )
+            told.append(f"{shown(size * count)} is shown as {words}")
+    plot.note(1.35, 0.36, "one step is 0.3")
+    plot.note(3.2, 0.86, "one step is 1", "end")
+    return Figure([plot.panel()], f"Points on the curve of tanh: {', '.join(told)}.")
+
+
+def formula():
     """The upper line is the cell state; from the lower one come the gates and what is shown."""
-    top, gates, low = 22, 96, 142  # heights: cell state, boxes of the gates, hidden state
-    forget, write, add, shown, out = 58, 104, 150, 196, 240
-    parts = [
-        text(4, top + 4, "c"),
-        arrow(14, top, forget - 11, top, "l t0"),
-        arrow(forget + 11, top, add - 11, top, "l t0"),
-        arrow(add + 11, top, WIDTH - 18, top, "l t0"),
-        text(WIDTH - 14, top + 4, "c′"),
-        text(4, low + 4, "h"),
-        arrow(14, low, shown, low, "l t4"),
-        arrow(30, low + 26, 30, low + 1, "l t4"),
-        text(30, low + 38, "x", "middle"),
-    ]
+    top, gates, low = 22.0, 96.0, 146.0  # heights: cell state, boxes of the sums, hidden state
+    forget, write, add, show, out = 58.0, 104.0, 150.0, 196.0, 240.0
     anchor = "#LSTMCell.forward"
-    for x, name, gate in (
-        (forget, "σ", "f"),
-        (write, "σ", "i"),
-        (add, "tanh", "g"),
-        (shown, "σ", "o"),
-    ):
-        parts += [
-            arrow(x, low, x, gates + 23, "l t4"),
-            box(x, gates, 32, 22, name, 0, anchor),
-            text(x + (5 if gate != "i" else -9), gates - 7, gate),
-        ]
-    # A gate goes to its product; what is added, to the sum; what is shown comes from above.
-    parts += [
-        arrow(forget, gates, forget, top + 11, "l t0"),
-        arrow(write, gates, add - 9, 66, "l t0"),
-        arrow(add, gates, add, 71, "l t0"),
-        arrow(add, 49, add, top + 11, "l t0"),
-        line(out, top, out, 36, "l t0"),
-        box(out, 36, 36, 22, "tanh", 0, anchor),
-        arrow(out, 58, out, gates, "l t0"),
-        arrow(shown + 16, gates + 11, out - 11, gates + 11, "l t0"),
-        line(out, gates + 21, out, low, "l t0"),
-        arrow(out, low, WIDTH - 18, low, "l t0"),
-        text(WIDTH - 14, low + 4, "h′"),
+    parts = [
+        letter(2, top + 4, ("c", KEPT)),
+        arrow(14, top, WIDTH - 18, top, f"l t{KEPT} thick"),
+        letter(WIDTH - 14, top + 4, ("c′", KEPT)),
+        letter(2, low + 4, ("h", HIDDEN)),
+        line(14, low, show, low, f"l t{HIDDEN}"),
+        arrow(30, low + 26, 30, low + 1, "l t4"),
+        letter(30, low + 40, ("x", None), at="middle"),
     ]
+    for x, words, name, tone, beside in (
+        (forget, "σ", "f", GATE, 12),
+        (write, "σ", "i", GATE, -12),
+        (add, "tanh", "g", CANDIDATE, 12),
+        (show, "σ", "o", GATE, 12),
+    ):
+        parts.append(arrow(x, low, x, gates + 23, "l t4"))
+        parts.append(box(x, gates, 36, 22, words, tone, anchor))
+        parts.append(letter(x + beside, gates - 8, (name, tone), at="middle"))
+    # A gate goes to its product; what is added, to the sum; what is shown comes from above.
+    parts += pipe(((forget, gates), (forget, top + 10)), GATE, "")
+    parts += pipe(((write, gates), (write, 60), (add - 10, 60)), GATE, "")
+    parts += pipe(((add, gates), (add, top + 10)), CANDIDATE, "")
+    parts += pipe(((out, top), (out, 36)), KEPT, "", head=False)
+    parts += pipe(((out, 58), (out, low), (WIDTH - 18, low)), HIDDEN, "")
+    parts += pipe(((show + 19, gates + 11), (out - 10, gates + 11)), GATE, "")
+    parts.append(box(out, 36, 40, 22, "tanh", GREY, anchor))
+    parts.append(letter(WIDTH - 14, low + 4, ("h′", HIDDEN)))
     for x, y, sign in (
         (forget, top, "×"),
         (add, top, "+"),
         (add, 60, "×"),
         (out, gates + 11, "×"),
     ):
-        parts += [element("circle", "l t0", cx=x, cy=y, r=10), text(x, y + 4, sign, "middle")]
+        parts.append(knot(x, y, sign))
     return Figure(
-        [Panel(WIDTH, low + 44, tuple(parts))],
+        [Panel(WIDTH, low + 46, tuple(parts))],
         "Two lines from left to right. On the upper one the old cell state c is multiplied by the "
         "forget gate f; then the product of the input gate i and the candidate g is added, which "
         "gives the new cell state. On the lower one the old hidden state h and the input x reach "
         "the four sums. The new hidden state is the output gate o times the tanh of the new cell "
         "state.",
+    )
+
+
+def chain():
+    """How much of a change arrives some steps later: in the unit, and in the cell at letters."""
+    panels, said = [], []
+    slope = 1 - 0.96**2
+    gate = torch.sigmoid(torch.tensor(10.0, dtype=torch.double)).item()
+    for words, tone, factor, label, state in (
+        ("the Elman unit at 0.96", HIDDEN, slope, f"× {slope:.2f}", "0.96"),
+        ("the cell at letters", KEPT, gate, f"× {gate:.5f}", "2"),
+    ):
+        parts, y, step = [title(words)], 66.0, 61.0
+        for t in range(5):
+            x = 22.0 + t * step
+            share = factor ** (4 - t)
+            if t < 4:
+                # A line of the later share: so much leaves its state.
+                parts.append(ribbon(x + 20, y, x + step - 18, y, factor ** (3 - t), ERROR, 9))
+                parts.append(text(x + step / 2, y - 21, label, "middle"))
+            parts += number(x, y, 0, tone, w=34)[:2]
+            parts.append(text(x, y + 4, state, "middle", "on"))
+            told = f"{share:.2f}" if share > 0.005 else f"{share:.0e}"
+            told = f"{share:.5f}".rstrip("0") if 1e-5 < share < 0.01 else told
+            parts.append(text(x, y + 34, rounded(share) if share > 0.99 else told, "middle", "on"))
+        panels.append(Panel(WIDTH, y + 40, tuple(parts)))
+        said.append(f"{words}: {label} at each step, {factor**3:.4f} after three")
+    return Figure(
+        panels,
+        "Two chains of five states. From the last state a line leads back, as thick as what is "
+        f"left of the gradient. {'; '.join(said)}.",
+    )
+
+
+# --- The task -----------------------------------------------------------------------------------
+
+
+def task_line():
+    """A line of the task, with the count and the right answer at each step."""
+    read, count, parts = "x((x(x)x)x)x", 0, []
+    left, step = 62.0, 19.5
+    for words, y in (("token", 24), ("open", 56), ("answer", 92)):
+        parts.append(text(0, y, words))
+    for t, token in enumerate(read):
+        x = left + t * step
+        count += {"(": 1, ")": -1}.get(token, 0)
+        parts.append(word(x, 25, token, size="mid"))
+        parts += number(x, 52, count, KEPT, w=step - 1, h=24)
+        tone, high = (KEPT, 0.6) if count else (GREY, 0.04)
+        look = {"cx": x, "cy": 88, "r": 6, "fill_opacity": f"{high}"}
+        parts.append(element("circle", f"k t{tone}", **look))
+    parts.append(text(left - 6, 116, "full: a bracket is open; empty: none is"))
+    return Figure(
+        [Panel(WIDTH, 122, tuple(parts))],
+        f"The line {read}: the number of open brackets rises to 3 and falls to 0. The answer is "
+        "yes from the first opening bracket on, and no from the last closing one on.",
+    )
+
+
+def by_depth():
+    """The share of lines that are right, by their brackets, five seeds of each network."""
+    found = results("lstm", "by_depth")
+    plot = Plot(
+        (0, 40),
+        (0, 1.08),
+        title="lines with no mistake, five seeds each",
+        x_label="opening brackets",
+        height=170,
+        x_ticks=(1, 10, 20, 30, 40),
+        y_ticks=(0, 0.5, 1),
+    )
+    x, y = plot.at(task.DEEPEST, 0)
+    plot.add(line(x, plot.top, x, y, f"l t{GREY} thin d"))
+    plot.note(task.DEEPEST + 0.7, 0.86, "more than any")
+    plot.note(task.DEEPEST + 0.7, 0.78, "in training")
+    rows, said = [], []
+    for model, tone in (("Elman, 34 units", GREY), ("Elman", HIDDEN), ("LSTM", KEPT)):
+        for run in found[model]:
+            plot.line(task.TESTED, run, tone)
+    plot.add(text(*plot.at(2, 0.66), "LSTM", "start", f"t{KEPT} halo"))
+    plot.add(text(*plot.at(2, 0.13), "Elman", "start", f"t{HIDDEN} halo"))
+    drawn = (1, 5, 10, 20, 30, 40)
+    for model in ("LSTM", "Elman", "Elman, 34 units"):
+        seen = [[run[task.TESTED.index(n)] for run in found[model]] for n in drawn]
+        rows.append([model, *(f"{min(one):.2f} to {max(one):.2f}" for one in seen)])
+        said.append(f"{model}: {min(seen[2]):.2f} to {max(seen[2]):.2f} at 10 brackets")
+    return Figure(
+        [plot.panel()],
+        f"The share of right lines for 1 to 40 brackets. {'; '.join(said)}.",
+        Table(["brackets", *(str(n) for n in drawn)], rows),
+    )
+
+
+def price():
+    """Sums and states of the two networks, with one cell or unit."""
+    parts = [title("a step"), text(150, 11, "what is kept", classes="h")]
+    for y, name, sums, kept in (
+        (40.0, "Elman", (HIDDEN,), (HIDDEN,)),
+        (92.0, "LSTM", (GATE, GATE, CANDIDATE, GATE), (HIDDEN, KEPT)),
+    ):
+        parts.append(text(0, y + 4, name))
+        for j, tone in enumerate(sums):
+            x = 60.0 + j * 21
+            parts.append(box(x, y - 12, 19, 24, "Σ", tone))
+        for j, tone in enumerate(kept):
+            parts += grid(160 + j * 66, y - 12, [[0.6] * 3], tone, 19, 24, digits=0, most=1)
+        words = "N numbers" if len(kept) == 1 else "2 N numbers"
+        parts.append(text(160, y + 30, words))
+        parts.append(text(51, y + 30, f"{len(sums)} sum" + "s" * (len(sums) > 1)))
+    return Figure(
+        [Panel(WIDTH, 128, tuple(parts))],
+        "An Elman network computes one sum for each number of its state and keeps N numbers; an "
+        "LSTM computes four and keeps 2 N.",
     )
 
 
@@ -133,10 +763,10 @@ def gradient():
         x_label="steps back",
         y_label="length of the gradient",
     )
-    for tone, lengths in enumerate(curves.values()):
-        plot.line(FAR, lengths, tone)
+    for (name, lengths), tone in zip(curves.items(), (KEPT, KEPT, KEPT, HIDDEN), strict=True):
+        plot.line(FAR, lengths, tone, dashed=name == "Elman")
     for (name, lengths), (at, beside) in zip(curves.items(), NAMES, strict=True):
-        plot.note(at, lengths[FAR.index(at)] * beside, name, "end")
+        plot.note(at, lengths[FAR.index(at)] * beside, name.removeprefix("LSTM, "), "end")
     shown = (1, 10, 30, 50)
     rows = [
         [name, *(f"{lengths[FAR.index(k)]:.2g}" for k in shown)] for name, lengths in curves.items()

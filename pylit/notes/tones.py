@@ -1,7 +1,8 @@
 """Roles and their colours: which words of a first reading, and which symbols, have a tone.
 
 A page names them in its front matter, on one line: ``tones: {query: 3, key: 1, value: 2}``. The
-tones are those of figures (`pylit.figures.draw`). A word has its tone in the plural, too.
+tones are those of figures (`pylit.figures.draw`). A word has its tone in the plural, too. A single
+letter is a symbol, and colours no word.
 """
 
 import re
@@ -21,7 +22,7 @@ class Tones:
         self.words = {match[1]: int(match[2]) for match in found if match}
         each = "|".join(f"({_forms(word)})" for word in self.words)
         self._one = re.compile(rf"\b(?:{each})\b" if each else r"(?!)", re.IGNORECASE)
-        self._tones = tuple(self.words.values())
+        self._names, self._tones = tuple(self.words), tuple(self.words.values())
 
     def __bool__(self) -> bool:
         return bool(self.words)
@@ -35,13 +36,17 @@ class Tones:
         """Text of a note, escaped, with its words in their colours."""
 
         def tinted(match: re.Match[str]) -> str:
+            if len(self._names[(match.lastindex or 1) - 1]) == 1:
+                return match[0]
             return f'<span class="t{self._tones[(match.lastindex or 1) - 1]}">{match[0]}</span>'
 
         return self._one.sub(tinted, html)
 
 
 def _forms(word: str) -> str:
-    """A word, in the singular and in the plural."""
+    """A word, in the singular and in the plural; a letter has none."""
+    if len(word) == 1:
+        return re.escape(word)
     if re.search("[^aeiou]y$", word):
         return f"{word[:-1]}(?:y|ies)"
     return f"{word}(?:e?s)?"

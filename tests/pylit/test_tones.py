@@ -31,6 +31,9 @@ def test_a_word_has_its_tone_in_the_plural_too(words: str, expected: list[str]):
 def test_a_variable_has_the_tone_of_its_word():
     tones = Tones(TONES)
     assert (tones.of("query"), tones.of("keys"), tones.of("monkey")) == (3, 1, None)
+    letters = Tones("{i: 0, key: 1}")
+    assert (letters.of("i"), letters.of("is")) == (0, None)
+    assert letters.coloured("It is i: a key") == 'It is i: a <span class="t1">key</span>'
     assert not Tones("") and Tones("").of("key") is None
 
 

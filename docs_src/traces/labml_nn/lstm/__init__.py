@@ -32,7 +32,7 @@ def trace_model(T, B, C, N, V, L):
 def replay_brackets():
     """The cell of the table reads “f(g(x))”
 
-    One cell with the weights that we chose by hand. Its numbers are those of the third table.
+    One cell with the weights that we chose by hand. Its numbers are those of the first reading.
 
     * First bracket, `c = f * c` (2):
       The first bracket. The input gate is open, and the candidate 1 is added.
@@ -44,7 +44,7 @@ def replay_brackets():
     * Answers, `return x, LSTMState(h, c)`:
       What was shown after each character, and the state at the end.
     """
-    sums = [[-10, 10, 10, -10], [10, 10, 10, -10], [0, 10, -10, 0], [10, 10, 10, 10]]
+    sums = [[-10, 10, 10, -10], [10, 10, 10, -10], [10, 10, -10, 10], [10, 10, 10, 10]]
     lstm, text = LSTM(4, 1, 1), "f(g(x))"
     cell = lstm.cells[0]
     cell.input_lin.weight.copy_(torch.tensor(sums))
