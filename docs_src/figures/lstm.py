@@ -117,9 +117,9 @@ def flow():
             sign = f"+{rounded(made)}" if made > 0 else rounded(made)
             parts.append(text(x + 22, 100, sign, classes=f"large t{CANDIDATE}"))
         parts.append(word(x, 232, token, size="big"))
-    parts.append(arrow(50 + 6 * step + w / 2 + 1, 48, 598, 48, f"l t{KEPT} thick"))
+    parts.append(arrow(50 + 6 * step + w / 2 + 1, 48, 597, 48, f"l t{KEPT} thick"))
     return Figure(
-        [Panel(602, 246, tuple(parts))],
+        [Panel(600, 246, tuple(parts))],
         "Seven steps, from left to right. Above each character of f(g(x)) is a valve, open at "
         "brackets and closed at letters. Behind an open one +1 or −1 goes up to the count, which "
         f"is {listed([round(c, 2) for c in found['c']])}.",
@@ -266,7 +266,7 @@ def input_gate():
         parts += number(x, 174, made, CANDIDATE, w=34)
         parts.append(text(x + 24, 178, "candidate", classes=f"t{CANDIDATE}"))
         parts.append(text(x + 10, 88, f"+{rounded(gate * made)}", classes="on"))
-        parts.append(word(left + 18, 184, token, size="large"))
+        parts.append(word(left + 18, 128, token, size="large"))
         said.append(
             f"at {token} the gate is {rounded(gate)}, and {rounded(old)} becomes {rounded(new)}"
         )
@@ -658,8 +658,7 @@ def by_depth():
     )
     x, y = plot.at(task.DEEPEST, 0)
     plot.add(line(x, plot.top, x, y, f"l t{GREY} thin d"))
-    plot.note(task.DEEPEST + 0.7, 0.86, "more than any")
-    plot.note(task.DEEPEST + 0.7, 0.78, "in training")
+    plot.note(task.DEEPEST - 0.7, 0.88, "in training", "end")
     rows, said = [], []
     for model, tone in (("Elman, 34 units", GREY), ("Elman", HIDDEN), ("LSTM", KEPT)):
         for run in found[model]:

@@ -6,7 +6,9 @@ summary: >
   is stored, kept and shown. Cell, layers and language model on one page.
 paper: https://doi.org/10.1162/neco.1997.9.8.1735
 notebook: notebooks/lstm.ipynb
-tones: {cell state: 5, hidden state: 3, input gate: 0, forget gate: 0, output gate: 0, gate: 0, candidate: 2, gradient: 6, i: 0, f: 0, o: 0, g: 2, c: 5, h: 3}
+tones: >
+  cell state: 5, hidden state: 3, input gate: 0, forget gate: 0, output gate: 0,
+  gate: 0, candidate: 2, gradient: 6, c: 5, h: 3, i: 0, f: 0, o: 0, g: 2
 ---
 
 You read a formula from left to right: `f(g(x` … How many brackets are still open? Two.
@@ -69,8 +71,8 @@ is forgotten.
 
 **What is shown?** The rest of the network sees only the hidden state. It is a copy of
 the cell state, squeezed by a tanh and multiplied by a third valve, the **output gate**
-$o_t$: $h_t = o_t \cdot \tanh(c_t)$. Here the tanh is back, but in a side branch. It does
-not touch the cell state, so nothing is lost from step to step.
+$o_t$: $h_t = o_t \cdot \tanh(c_t)$. Here the tanh is back, but in a side branch. It
+does not touch the cell state, so nothing is lost from step to step.
 
 ![Shown or not, the cell state stays 2.](figure:lstm.output_gate)
 
@@ -87,17 +89,17 @@ How is a gate computed? It begins like a state of the Elman network, with a sum
 $W x_t + U h_{t-1} + b$. Here $x_t$ is the token as a vector, and $h_{t-1}$ is what was
 shown at the step before. $W$, $U$ and $b$ are weights, which training finds. Then comes
 the **sigmoid** $\sigma(a) = 1 / (1 + e^{-a})$, which lies between 0 and 1. So a sum of
-10 opens a gate, and a sum of −10 closes it. A candidate may be negative. Therefore it is
-the tanh of its sum: nearly 1 for a sum of 10, and nearly −1 for −10.
+10 opens a gate, and a sum of −10 closes it. A candidate may be negative. Therefore it
+is the tanh of its sum: nearly 1 for a sum of 10, and nearly −1 for −10.
 
 ![Sums and gates.](figure:lstm.sigmoid)
 
 We choose the weights of one cell by hand. In our count the token alone decides, so let
 $U$ and $b$ be zero. There are four kinds of tokens: letters, two brackets, and the end
 of a line, `⏎`. As a vector a token has a 1 at its kind and zeros elsewhere (it is
-*one-hot*). For example, an opening bracket is $(0, 1, 0, 0)$. Multiplied by this vector,
-$W$ gives its second column. So you can read $W$ as a table: a column for each kind of
-token, and a row for each of the four sums.
+*one-hot*). For example, an opening bracket is $(0, 1, 0, 0)$. Multiplied by this
+vector, $W$ gives its second column. So you can read $W$ as a table: a column for each
+kind of token, and a row for each of the four sums.
 
 ![At an opening bracket all four sums are 10.](figure:lstm.weights)
 
@@ -161,10 +163,9 @@ leave 0.0005.
 
 That cell had its gates open. Those of a new network depend on its biases. With a bias
 of 0 a forget gate begins at $\sigma(0) = 0.5$, and after ten steps $0.5^{10} = 0.001$
-is left. Such a network learns long gaps *worse* than an Elman network. With a bias of
-1, which we use, ten times more arrives after 30 steps than there. So open gates carry a
-gradient, and the network can learn to open them. [More on that](#the-gradient) follows
-below.
+is left. That is *less* than in a new Elman network. With a bias of 1, which we use, ten
+times more arrives after 30 steps than there. So open gates carry a gradient, and the
+network can learn to open them. [More on that](#the-gradient) follows below.
 
 ![New layers of 128 cells or units, random inputs.](figure:lstm.gradient)
 
@@ -181,8 +182,8 @@ We train three networks on such lines, with five seeds each: an LSTM of 16 cells
 Elman network of 16 units, and one of 34 units, which has as many weights as the LSTM. A
 line is right only if all its answers are. All five LSTMs read every line with up to 20
 brackets without a mistake. The Elman networks manage one in ten at best. At 25
-brackets, more than any in training, the LSTMs still make hardly a mistake. But a learned
-count is not exact, and at 40 most of them fail, too.
+brackets, more than any in training, the LSTMs still make hardly a mistake. But a
+learned count is not exact, and at 40 most of them fail, too.
 
 ![Grey: Elman networks of 34 units. [How it was
 measured](#the-task-with-the-brackets).](figure:lstm.by_depth)
@@ -192,8 +193,8 @@ measured](#the-task-with-the-brackets).](figure:lstm.by_depth)
 A cell keeps a number over many steps, and loses hardly any of it unless a gate closes.
 It is free to add to it, and nothing bounds the sum. But we compute four sums where the
 Elman network has one, so a step costs four times as much. The steps must still wait for
-each other. And a layer of $N$ cells has no more than $2N$ numbers to remember everything
-with.
+each other. And a layer of $N$ cells has no more than $2N$ numbers to remember
+everything with.
 
 ![What a step computes, and what it keeps.](figure:lstm.price)
 
@@ -226,9 +227,10 @@ class LSTM(nn.Module):
 
 by_hand, zero = LSTM(4, 1), torch.zeros(1, 1)
 sums = [[-10, 10, 10, -10], [10, 10, 10, -10], [10, 10, -10, 10], [10, 10, 10, 10]]
-by_hand.W.weight.data, by_hand.U.weight.data = torch.tensor(sums).float(), zero.expand(4, 1)
-by_hand.U.bias.data = torch.zeros(4)
-line = torch.eye(4)[[[0], [1], [0], [1], [0], [2], [2], [3]]]  # f ( g ( x ) ) and its end
+by_hand.W.weight.data = torch.tensor(sums).float()
+by_hand.U.weight.data, by_hand.U.bias.data = torch.zeros(4, 1), torch.zeros(4)
+kinds = torch.tensor([0, 1, 0, 1, 0, 2, 2, 3])  # f ( g ( x ) ) and the end of the line
+line = torch.eye(4)[kinds][:, None]  # one-hot, [T, 1, 4]
 print(by_hand(line, zero, zero)[0].flatten())
 ```
 
@@ -569,16 +571,16 @@ class LSTMLanguageModel(LanguageModel[LSTMState]):
 # $0.5^{100}$ would be left after a hundred letters, which has thirty zeros behind the
 # point. Nothing can be learned from that. At 0.99995 nearly all is left.
 #
-# **With a vector.** Along the cell state the gradient meets the forget gates, and nothing
-# else. A cell has its own factor at each step, and no other cell mixes in, so the matrix
-# of all factors is diagonal:
+# **With a vector.** Along the cell state the gradient meets the forget gates, and
+# nothing else. A cell has its own factor at each step, and no other cell mixes in, so
+# the matrix of all factors is diagonal:
 #
 # $$\frac{\partial c_t}{\partial c_{t-k}} \approx
 #   \operatorname{diag}(f_t \odot f_{t-1} \odot \dots \odot f_{t-k+1})$$
 #
 # This leaves out a second way. The gates and the candidate depend on $h_{t-1}$, and
-# $h_{t-1}$ depends on $c_{t-1}$. The Elman network has nothing *but* such a way, in which
-# each step multiplies by $U$ and by a slope.
+# $h_{t-1}$ depends on $c_{t-1}$. The Elman network has nothing *but* such a way, in
+# which each step multiplies by $U$ and by a slope.
 #
 # **How far does it reach?** The [measurement above](#learning-over-long-gaps) sends
 # random inputs through new layers of 128 cells, and looks how much of a gradient at the
@@ -589,13 +591,14 @@ class LSTMLanguageModel(LanguageModel[LSTMState]):
 #
 # **Is that the work of the forget gates alone?** With a bias of 3 they are near
 # $\sigma(3) = 0.95$, and $\sigma(3)^{50} = 0.09$, not a half. If we cut the second way
-# (`h.detach()` before each step), only 0.07 of the gradient arrives. With a bias of 1 it
-# is then no more than in the Elman layer. So the second way adds to what the gates carry.
+# (`h.detach()` before each step), only 0.07 of the gradient arrives. With a bias of 1
+# it is then no more than in the Elman layer. So the second way adds to what the gates
+# carry.
 #
 # **Why a forget gate at all?** In 1997 there was none, as if it were fixed at 1, and a
 # factor of 1 changes nothing. So nothing was ever forgotten, and over a long text cell
-# states could grow without bound. You can try this in [exercise 3](#exercises). The gate
-# was added so that a cell can also forget ([@gers2000learning]).
+# states could grow without bound. You can try this in [exercise 3](#exercises). The
+# gate was added so that a cell can also forget ([@gers2000learning]).
 #
 # **What about explosion?** A forget gate is at most 1, so the way along the cell state
 # cannot explode. The other way, through $U$, still can. We go on clipping the gradient.
@@ -603,10 +606,10 @@ class LSTMLanguageModel(LanguageModel[LSTMState]):
 # ## Training
 #
 # Does a network find such weights by itself? This program makes lines such as `((x))`,
-# with one to three brackets, and trains a small LSTM to predict the next character. After
-# the *x* you can predict the rest of the line, but only if you have counted. So at the
-# end we ask the trained model twice how probable another closing bracket is. After
-# `(((x))` one is missing, and after `(((x)))` none is.
+# with one to three brackets, and trains a small LSTM to predict the next character.
+# After the *x* you can predict the rest of the line, but only if you have counted. So
+# at the end we ask the trained model twice how probable another closing bracket is.
+# After `(((x))` one is missing, and after `(((x)))` none is.
 #
 # ```python
 # import random
@@ -661,8 +664,8 @@ class LSTMLanguageModel(LanguageModel[LSTMState]):
 #
 #
 # Three brackets need no gates: an Elman network of 16 units learns these lines as well.
-# Gates pay where something must be kept for long, or where there is no bound on how much
-# is counted, as [in the task above](#when-the-count-decides).
+# Gates pay where something must be kept for long, or where there is no bound on how
+# much is counted, as [in the task above](#when-the-count-decides).
 #
 # The program reads its text in chunks of 20 characters, sixteen pieces of text side by
 # side. The state after one chunk is passed to the next. It is a pair, $(h_t, c_t)$, and

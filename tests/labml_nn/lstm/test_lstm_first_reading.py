@@ -2,37 +2,36 @@
 
 import json
 import math
+import random
 import re
 from pathlib import Path
 
 import pytest
 import torch
+from shown_programs import blocks as shown
+from stages import check_first, play
 
 from docs_src.figures import lstm as figures
+from docs_src.figures.gates import bar
+from docs_src.tasks import lstm as task
+from docs_src.tasks import results
 from labml_nn.lstm import LSTM
+from labml_nn.lstm.gru import GRU
+from labml_nn.recurrent.elman import Elman
 
 ROOT = Path(__file__).parents[3]
 LESSON = (ROOT / "labml_nn/lstm/__init__.py").read_text(encoding="utf-8")
-KINDS = {"(": 1, ")": 2, "\n": 3}
-SUMS = [[-10, 10, 10, -10], [10, 10, 10, -10], [0, 10, -10, 0], [10, 10, 10, 10]]
 
 
 def follow(text):
-    """The cell states and hidden states of the table, one for each character."""
-    lstm = LSTM(4, 1, 1).double()
-    with torch.no_grad():
-        cell = lstm.cells[0]
-        cell.input_lin.weight.copy_(torch.tensor(SUMS))
-        cell.hidden_lin.weight.zero_()
-        cell.hidden_lin.bias.zero_()
-        state, kept, shown = None, [], []
-        for one in text:
-            x = torch.zeros(1, 1, 4).double()
-            x[0, 0, KINDS.get(one, 0)] = 1
-            _, state = lstm(x, state)
-            kept.append(state.c.item())
-            shown.append(state.h.item())
-    return kept, shown
+    """The cell states and hidden states of the line by hand, one for each character."""
+    found = figures._follow(text.replace("\n", "⏎"))
+    return found["c"], found["h"]
+
+
+def flat(text):
+    """A page as one line, without the marks of comments."""
+    return " ".join(re.sub(r"(?m)^ *# ?", "", text).split())
 
 
 def test_the_elman_unit_cannot_count():
@@ -47,14 +46,22 @@ def test_a_line_by_hand():
     kept, shown = follow("f(g(x))\n")
     assert [abs(round(c, 2)) for c in kept] == [0, 1, 1, 2, 2, 1, 0, 0]
     assert [abs(round(h, 2)) for h in shown] == [0, 0.76, 0.76, 0.96, 0.96, 0.76, 0, 0]
-    assert round(kept[6], 4) == -0.0003
+    assert abs(kept[6]) < 0.001
+    # The steps of the stage tell these numbers.
+    points = [flat(one) for one in re.findall(r"(?ms)^\d\. (The .*?)\n\n", LESSON)]
+    assert len(points) == len(figures.MOMENTS) == 5
+    told = [re.search(r"= (\d)\$", point) for point in points[:4]]
+    assert [int(one[1]) for one in told] == [round(kept[t]) for t in figures.MOMENTS[:4]]
+    assert f"tanh(1) = {math.tanh(1):.2f}" in points[0]
+    assert all(follow(line[:-1])[0][-1] > 0.9 for line in figures.LINES[1:])
 
 
 def test_a_number_is_kept_over_a_hundred_letters():
     kept, _ = follow("(" + "x" * 100)
-    assert kept[-1] / kept[0] == pytest.approx(0.995, abs=5e-4)
+    assert kept[-1] == pytest.approx(kept[0], abs=5e-4)
     gate = torch.sigmoid(torch.tensor(10.0, dtype=torch.double)).item()
     assert round(gate, 5) == 0.99995 and round(1 - gate, 5) == 0.00005
+    assert round(gate**100, 3) == 0.995
     assert round((1 - 0.96**2) ** 3, 4) == 0.0005
 
 
@@ -99,3 +106,125 @@ def test_what_the_trained_model_wrote_and_its_loss():
     assert losses == ["1.65", "1.59"] and ours["result"]["step"] == elman["result"]["step"]
     assert round(100 * (elman["parameters"] / ours["parameters"] - 1)) == 39
     assert 100 < ours["result"]["process_seconds"] < 140  # about two minutes
+
+
+# The whole in code.
+
+
+def bare():
+    """The class that the page shows as the whole, and what the listing has made."""
+    (listing,) = (one for _, one in shown(LESSON) if "class LSTM(nn.Module)" in one)
+    made: dict = {}
+    exec(listing, made)
+    return made
+
+
+@pytest.mark.parametrize(("T", "B", "C", "N"), [(1, 1, 4, 1), (7, 3, 5, 6), (13, 2, 9, 4)])
+def test_the_bare_network_is_the_module(T, B, C, N):
+    network, module = bare()["LSTM"](C, N), LSTM(C, N, 1)
+    module.cells[0].input_lin.load_state_dict(network.W.state_dict())
+    module.cells[0].hidden_lin.load_state_dict(network.U.state_dict())
+    x, h, c = torch.randn(T, B, C), torch.rand(B, N) - 0.5, torch.randn(B, N)
+    states, last = module(x, (h[None], c[None]))
+    torch.testing.assert_close(network(x, h, c), (states, *(part[0] for part in last)))
+
+
+def test_the_listing_reads_the_line_by_hand():
+    made = bare()
+    assert made["by_hand"].W.weight.tolist() == [list(row) for row in figures.SUMS]
+    h = made["by_hand"](made["line"], made["zero"], made["zero"])[0].flatten()
+    expected = torch.tensor(figures._follow(figures.LINES[0])["h"], dtype=torch.float)
+    torch.testing.assert_close(h, expected, atol=1e-5, rtol=0)
+
+
+def test_the_notebook_begins_with_it():
+    recipe = (ROOT / "docs_src/notebooks/lstm.md").read_text(encoding="utf-8")
+    (listing,) = (one for _, one in shown(LESSON) if "class LSTM(nn.Module)" in one)
+    forward = re.search(r"    def forward.*?return [^\n]*\n", listing, re.DOTALL)[0]
+    assert forward in recipe.partition("<!-- chapters -->")[0]
+
+
+# The stage.
+
+
+def test_the_stage_computes_what_the_module_computes():
+    """For each step and each line, with valves turned at random."""
+    figure = figures.line_by_hand()
+    check_first(figure)
+    chosen = random.Random(0)
+    shares = {
+        name: [1.0, 0.0, 0.3] + [chosen.randrange(11) / 10 for _ in range(12)]
+        for name in ("write", "keep", "show")
+    }
+    settings = [
+        {"step": i % 5, "line": i % 3, **{name: one[i] for name, one in shares.items()}}
+        for i in range(15)
+    ]
+    for setting, seen in zip(settings, play(figure, *settings), strict=True):
+        line = figures.LINES[setting["line"]]
+        turned = {name: setting[name] for name in shares}
+        found, t = figures._follow(line, **turned), figures.MOMENTS[setting["step"]]
+        close = {"abs": 0.006}
+        assert seen.numbers("all-c") == pytest.approx(found["c"], **close)
+        assert seen.numbers("all-h") == pytest.approx(found["h"], **close)
+        assert seen.numbers("made-all") == pytest.approx(found["g"], **close)
+        assert seen.texts("tokens") == [*line]
+        assert seen.texts("token") == [line[t]]
+        old = found["c"][t - 1]
+        for name, value in (
+            ("old", old),
+            ("new", found["c"][t]),
+            ("made", found["g"][t]),
+            ("shown", found["h"][t]),
+            ("kept", found["f"][t] * old),
+            ("added", found["i"][t] * found["g"][t]),
+            *((f"gate-{gate}", found[gate][t]) for gate in "ifo"),
+        ):
+            assert seen.numbers(name) == pytest.approx([value], **close), name
+        for gate, value in (("i", found["i"]), ("f", found["f"])):
+            x, y = figures.CELL[{"i": "input", "f": "forget"}[gate]]
+            wing = seen.elements[f"wing-{gate}"][0].attributes["d"]
+            drawn = bar(x, y, figures.CELL["r"] - 3, value[t], upright=gate == "i")
+            assert numbers(wing) == pytest.approx(numbers(drawn), abs=0.11)
+            assert len(seen.elements[f"wing-{gate}s"]) == len(line)
+        (at,) = seen.places("at", "x")
+        left, step = figure.stage.data["left"], figure.stage.data["step"]
+        assert at == pytest.approx(left + t * step - step / 2)
+        cell_state = [round(value, 2) + 0 for value in (old, found["c"][t])]
+        told = re.search(r"was (\S+) and is (\S+) now", seen.said)
+        assert numbers(" ".join(told.groups())) == pytest.approx(cell_state, abs=0.011)
+
+
+def numbers(text):
+    return [float(one) for one in re.findall(r"-?\d+(?:\.\d+)?", text.replace("−", "-"))]
+
+
+# The task.
+
+
+def test_what_the_task_says():
+    by_depth, trained = results("lstm", "by_depth"), results("lstm", "trained")
+    deepest = task.TESTED.index(task.DEEPEST)
+    for run in by_depth["LSTM"]:
+        assert set(run[: deepest + 1]) == {1.0}  # every line with up to 20 brackets
+        assert run[task.TESTED.index(25)] > 0.98
+    assert set(trained["LSTM"]) == {1.0}
+    assert sum(run[-1] < 0.5 for run in by_depth["LSTM"]) > 2  # at 40 most of them fail
+    for model in ("Elman", "Elman, 34 units"):
+        assert max(max(run) for run in by_depth[model]) <= 0.1  # one in ten at best
+    sizes = [sum(p.numel() for p in one.parameters()) for one in (LSTM(3, 16, 1), Elman(3, 16))]
+    sizes.append(sum(p.numel() for p in Elman(3, 34).parameters()))
+    assert "has 1,280 weights and biases without it" in flat(LESSON)
+    assert sizes == [1280, 320, 1292] and GRU(3, 16, 1)
+
+
+def test_the_lines_of_the_task_are_as_they_are_told():
+    depths = torch.tensor([1, 3, 20])
+    x, count = task.sample(depths, 200, torch.Generator().manual_seed(0))
+    kinds = x.argmax(-1)
+    assert torch.equal((kinds == 1).sum(0), depths) and torch.equal((kinds == 2).sum(0), depths)
+    assert torch.equal((kinds == 1).cumsum(0) - (kinds == 2).cumsum(0), count)
+    assert torch.equal(count.amax(0), depths) and not count[-1].any()
+    # It opens all of them before it closes the first.
+    last_opening = 199 - (kinds.flip(0) == 1).int().argmax(0)
+    assert (last_opening < (kinds == 2).int().argmax(0)).all()
