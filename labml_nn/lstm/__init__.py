@@ -152,9 +152,9 @@ to the code.](figure:lstm.formula)
 
 Suppose that a bracket is needed a hundred letters later, and that the prediction there
 is wrong. What should the network have stored at the bracket? The **gradient** tells it,
-if it arrives: it says how much a small change of each number would change the loss. On
-its way back it is multiplied at each step by how much one state changes the next. In
-our cell at a letter, $c_t = f_t \, c_{t-1}$, this factor is the forget gate. Over a
+if it arrives: it says how much a small change of each number would change the loss. In
+the backward pass it is multiplied at each step by how much one state changes the next.
+In our cell at a letter, $c_t = f_t \, c_{t-1}$, this factor is the forget gate. Over a
 hundred letters $0.99995^{100} = 0.995$ is left, nearly all. In the Elman unit it is the
 slope of the tanh. At the state 0.96 this is $1 - 0.96^2 = 0.08$, and three such steps
 leave 0.0005.
