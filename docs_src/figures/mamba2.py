@@ -820,23 +820,19 @@ def by_gap():
     plot.add(text(*plot.at(0.3, 0.9), "Δ from the word", "start", f"t{DELTA} halo"))
     plot.add(text(*plot.at(1.2, 0.48), "one Δ for all", "start", f"t{ERROR} halo"))
     plot.add(text(*plot.at(1.2, 0.2), "no decay, A = 0", "start", "halo"))
-    rows = [
-        [
-            model,
-            *(f"{min(r[i] for r in runs):.2f} to {max(r[i] for r in runs):.2f}" for i in places),
-        ]
-        for model, runs in found.items()
-    ]
-    at = task.GAPS.index(16)
-    said = ", ".join(
-        f"{min(r[at] for r in runs):.2f} to {max(r[at] for r in runs):.2f} ({model})"
-        for model, runs in found.items()
-    )
+
+    def span(runs, gap):
+        seen = [run[task.GAPS.index(gap)] for run in runs]
+        return f"{min(seen):.2f} to {max(seen):.2f}"
+
+    gaps = (1, 8, 64, 256)
+    rows = [[model, *(span(runs, gap) for gap in gaps)] for model, runs in found.items()]
+    said = ", ".join(f"{span(runs, 16)} ({model})" for model, runs in found.items())
     return Figure(
         [plot.panel()],
         f"The share of right answers by the number of tokens since the last digit. After 16 it is "
         f"{said}.",
-        Table(["noise", *map(str, task.GAPS)], rows),
+        Table(["noise", *map(str, gaps)], rows),
     )
 
 

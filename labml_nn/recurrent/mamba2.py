@@ -197,8 +197,8 @@ count right answers. If $\Delta$ comes from the word, all five runs are right in
 the first noise already costs a fifth of the answers or more. Without decay, $A = 0$, it
 costs two thirds.
 
-![Dashed: the length of the texts in training. Beyond it all models begin to fail. [How
-it was measured](#the-task-with-noise).](figure:mamba2.by_gap)
+![Dashed: the length of the texts in training. In longer noise the blue runs forget,
+too. [How it was measured](#the-task-with-noise).](figure:mamba2.by_gap)
 
 Nothing told the model what is noise. But at noise, 18 of the 20 heads keep 0.92 or more
 of their memory. And at a digit, one head in each run keeps 0.02 or less.
