@@ -492,9 +492,9 @@ def line_by_hand():
             "brackets",
             [
                 Choice("line", "Line", LINES),
-                Knob("write", "Input gate, at most", 0, 1, 0.1, 1),
-                Knob("keep", "Forget gate, at most", 0, 1, 0.1, 1),
-                Knob("show", "Output gate, at most", 0, 1, 0.1, 1),
+                Knob("write", "Input gate", 0, 1, 0.1, 1),
+                Knob("keep", "Forget gate", 0, 1, 0.1, 1),
+                Knob("show", "Output gate", 0, 1, 0.1, 1),
             ],
             data,
             "Read: f(. The cell state was 0 and is 1 now. It shows 0.76.",

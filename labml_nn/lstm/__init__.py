@@ -103,7 +103,8 @@ kind of token, and a row for each of the four sums.
 
 ![At an opening bracket all four sums are 10.](figure:lstm.weights)
 
-Read a line with this cell. Then turn its valves, or choose another line.
+Read a line with this cell. Then turn its valves, or choose another line. A slider sets
+how far a gate can open.
 
 1. The first bracket. All gates are open, and the candidate is 1. The cell state was 0,
    and it becomes $1 \cdot 0 + 1 \cdot 1 = 1$. Shown is $\tanh(1) = 0.76$.
