@@ -25,7 +25,7 @@ stages.brackets = (data, { line, write, keep, show }, parts, step) => {
 
   run.forEach(({ i, f, g, c, h }, t) => {
     const x = left + t * wide;
-    parts("wing-is")[t].setAttribute("d", wing(x, 34, data.small, i));
+    parts("wing-is")[t].setAttribute("d", wing(x, 34, data.small, i, true));
     parts("wing-fs")[t].setAttribute("d", wing(x, 66, data.small, f));
     parts("made-all")[t].textContent = whole(g);
     put("all-c", t, c);

@@ -461,7 +461,8 @@ def line_by_hand():
         x = left + t * step
         for _, name, tone, y in rows:
             if tone == GATE:
-                parts += valve(x, y, found[name][t], r=10, named=f"wing-{name}s")
+                up = name == "i"
+                parts += valve(x, y, found[name][t], r=10, upright=up, named=f"wing-{name}s")
             elif name == "g":
                 words = text(x, y + 4, rounded(found[name][t]), "middle", f"t{CANDIDATE}")
                 parts.append(hook(words, "made-all"))
