@@ -17,10 +17,11 @@ do you go? To platform 9. You kept the 7 in mind while somebody said *er*, and w
 
 The memory of [linear attention](linear_attention.py) cannot do this. It adds whatever
 it reads, and never lets anything go. That of [DeltaNet](delta_net.py) replaces what
-stands under one key, and all the rest stays. Can we build a memory that fades, and that
-lets each word decide how fast?
+stands under one name, its key, and all the rest stays. Can we build a memory that
+fades, and that lets each word decide how fast?
 
-![Neither forgets what a whole sentence has said.](figure:mamba2.others)
+![Left: all words stay. Right: who has what. Ann eats two apples, and only her row
+changes.](figure:mamba2.others)
 
 ## A bucket with a hole
 
@@ -111,7 +112,7 @@ left, $e^{\Delta A}$. For the night that is $e^{-0.1 \cdot 30} = 0.05$, and litt
 left of Ann. Then add $\Delta$ times the **outer product** of key and value. It has each
 number of the key times each number of the value.
 
-![Each column is a step: the old matrix, what is written, the new
+![Each column is a step: the old matrix (at first zeros), what is written, the new
 matrix.](figure:mamba2.leaking)
 
 To read, multiply a **query** by the matrix. The query for Ann is her key, (1, 0), and
