@@ -1,4 +1,4 @@
-"""The command line: ``pylit build``, ``serve``, ``init``, ``new`` and ``translate``."""
+"""The command line: ``pylit build``, ``serve``, ``init``, ``new``, ``translate`` and ``notes``."""
 
 import argparse
 import atexit
@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from pylit import __version__
+from pylit.annotate import NotesError, annotate
 from pylit.build import Builder
 from pylit.cache import Cache, user_cache
 from pylit.config import has_settings, load_config
@@ -119,6 +120,11 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     into.add_argument("pages", nargs="*", metavar="PAGE", help=pages)
     missing = "write nothing, and list what is shown in English"
     into.add_argument("--missing", action="store_true", help=missing)
+    about = "begin or refresh notes on a module that others have written"
+    notes = commands.add_parser("notes", help=about)
+    notes.add_argument("module", metavar="PACKAGE.MODULE", help="an installed module")
+    names = "classes and functions to begin with (default: all public ones)"
+    notes.add_argument("names", nargs="*", metavar="NAME", help=names)
     return parser
 
 
@@ -144,13 +150,18 @@ def main(argv: Sequence[str] | None = None, home: Path | None = None) -> int:
                 print(line)
             sys.stdout.flush()
             return 0
+        if given.command == "notes":
+            root = home or Path.cwd()
+            for line in annotate(root / "docs_src", given.module, given.names):
+                print(line)
+            return 0
         options = _options(given, home)
         if given.command == "build":
             return build(options, verbose=given.verbose)
         from pylit.serve import serve
 
         return serve(options, given.port, partial(build, options, verbose=given.verbose))
-    except (CommandError, TranslationError) as error:
+    except (CommandError, NotesError, TranslationError) as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # Its reader, such as `head`, has seen enough.

@@ -81,8 +81,8 @@ class Note:
     column: int
     #: The comment behind a docstring's closing quotes, a directive of a linter for example.
     behind: str = ""
-    #: Of a translation: where it is written, as diagnostics name it, and the anchors of its
-    #: headings, which are those of the original. Empty for any other note.
+    #: Where it is written, as diagnostics name it, if it stands apart from its code; and of a
+    #: translation the anchors of its headings, which are those of the original.
     path: str = ""
     anchors: tuple[str, ...] = ()
     #: Its language, where that is not the language of its page.
@@ -118,6 +118,24 @@ class Section:
     code: Span | None
     #: Qualified name of the class or function whose header `code` holds, else empty.
     definition: str = ""
+    #: What its code is, if the page folds it: names that it defines, or its first words.
+    folded: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """The package of a module that others have written, as it is installed."""
+
+    name: str
+    version: str
+    license: str
+    #: The versions that the notes were written for, whether this is one of them, and how many notes
+    #: speak of what it does not have.
+    versions: str
+    fits: bool
+    left: int = 0
+    #: The address of the file in this version.
+    url: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +152,19 @@ class Module:
     exported: frozenset[str] = frozenset()
     #: The file of its notes, if they are a translation.
     translation: SourceFile | None = None
+    #: The file of notes on the code of others, which has the front matter, too; and whose code.
+    apart: SourceFile | None = None
+    package: Package | None = None
 
     @property
     def written(self) -> SourceFile:
         """The file in which the notes are written."""
-        return self.translation or self.source
+        return self.translation or self.headed
+
+    @property
+    def headed(self) -> SourceFile:
+        """The file that has the front matter."""
+        return self.apart or self.source
 
     def is_public(self, qualname: str) -> bool:
         """Whether a definition is for users: by its name, and by ``__all__`` if there is one."""
@@ -373,6 +399,9 @@ class DraftSection:
     definition: str
     notes: tuple[NoteHtml, ...]
     code: tuple[CodeLine, ...]
+    #: What its code is, if it is folded, and where: a long one has no lines here.
+    folded: str = ""
+    span: Span | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -420,6 +449,7 @@ class Draft:
     #: their first argument: their names, and the addresses of those.
     decorated: Decorated = field(default_factory=dict)
     translation: Translation | None = None
+    package: Package | None = None
 
     @property
     def original(self) -> str:
@@ -443,11 +473,11 @@ class Draft:
 
     @property
     def _lines(self) -> int:
-        return sum(len(section.code) for section in self.sections)
+        return sum(len(section.code) for section in self.sections if not section.folded)
 
     def parts(self) -> tuple[Sequence[DraftSection], ...]:
         """Its sections: up to its first code, with code, and after the last of it."""
-        coded = [number for number, section in enumerate(self.sections) if section.code]
+        coded = [n for n, section in enumerate(self.sections) if section.code or section.folded]
         first, end = (coded[0], coded[-1] + 1) if coded else (len(self.sections),) * 2
         # The imports of a module stand beside its introduction.
         first += bool(coded) and not self.sections[first].definition

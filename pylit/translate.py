@@ -5,8 +5,9 @@ from pathlib import Path
 
 from pylit.config import SiteConfig
 from pylit.diagnostics import Report, counted, nearest
+from pylit.languages.blocks import Block, read_blocks
 from pylit.languages.language import WORDS, Language, file_of, read_language
-from pylit.languages.translations import Block, missing, read_blocks, refreshed
+from pylit.languages.translations import missing, refreshed
 from pylit.model import Module
 from pylit.site.inputs import Site
 from pylit.site.options import Options
@@ -80,7 +81,7 @@ def _language(site: Site, code: str) -> Language:
 
 
 def _blocks(path: Path) -> list[Block]:
-    return read_blocks(_read(path))
+    return read_blocks(_read(path))[1]
 
 
 def _read(path: Path) -> str:

@@ -21,9 +21,8 @@ no longer in the module. Who has mended a translation leaves only the last diges
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from hashlib import sha256
-from itertools import dropwhile, groupby, takewhile
+from dataclasses import replace
+from itertools import groupby
 from operator import itemgetter
 from types import MappingProxyType
 from typing import NamedTuple
@@ -31,6 +30,7 @@ from typing import NamedTuple
 from markdown_it.token import Token
 
 from pylit.diagnostics import Diagnostic, Report
+from pylit.languages.blocks import Block, digest_of, head_of, outside_fences, read_blocks
 from pylit.model import Draft, Module, Note, SourceFile, Translation
 from pylit.notes.glossary import Term, finder
 from pylit.notes.markdown import parser
@@ -38,10 +38,6 @@ from pylit.notes.markdown import parser
 #: Keys of the front matter that are translated.
 _KEYS = ("title", "summary")
 _GONE = "no longer in English"
-_HEAD = re.compile(
-    r"^# (?P<place>\S.*?) · (?:(?P<made>[0-9a-f]{8}) → )?(?P<hash>[0-9a-f]{8})[ \t]*$", re.MULTILINE
-)
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _HEADING = re.compile(r"#{1,6}[ \t]+\S")
 #: Code, and the output of code, as pages show notebooks.
 _NO_WORDS = re.compile(
@@ -65,7 +61,7 @@ class Passage(NamedTuple):
     @property
     def hash(self) -> str:
         """Eight digits that change with its words, not with the ends of its lines."""
-        return sha256(" ".join(self.text.split()).encode()).hexdigest()[:8]
+        return digest_of(self.text)
 
 
 def passages(module: Module) -> Iterator[Passage]:
@@ -94,12 +90,8 @@ def _passages(module: Module) -> Iterator[Passage]:
 
 def _parts(note: Note) -> Iterator[tuple[str, Note]]:
     """A note, cut before its headings and before its definitions, each with the term if any."""
-    lines, starts, fence, folded = note.text.split("\n"), {0: ""}, "", 0
-    for number, line in enumerate(lines):
-        if mark := _FENCE.match(line):
-            fence = "" if fence and mark[1].startswith(fence) else fence or mark[1]
-        if fence:
-            continue
+    lines, starts, folded = note.text.split("\n"), {0: ""}, 0
+    for number, line in outside_fences(lines):
         if not folded and _HEADING.match(line):
             starts[number] = ""
         elif "".join(lines[number + 1 : number + 2])[:2] == ": " and line[:1] not in ("", " ", ":"):
@@ -116,41 +108,6 @@ def _parts(note: Note) -> Iterator[tuple[str, Note]]:
             yield term, part
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
-    """A block of a file: the digest that it was translated from, and the translation."""
-
-    place: str
-    hash: str
-    english: str
-    text: str
-    #: Lines of its head and of its translation.
-    head: int
-    line: int
-
-
-def read_blocks(text: str) -> list[Block]:
-    """The blocks of a file of translations."""
-    heads = list(_HEAD.finditer(text))
-    blocks = []
-    for number, head in enumerate(heads, 1):
-        end = heads[number].start() if number < len(heads) else len(text)
-        at = text.count("\n", 0, head.start()) + 1
-        lines = text[head.end() : end].split("\n")
-        rest = [*dropwhile(_is_blank, lines)]
-        quote = [*takewhile(lambda line: line.startswith(">"), rest)]
-        written = [*dropwhile(_is_blank, rest[len(quote) :])]
-        english = "\n".join(line[1:].removeprefix(" ") for line in quote)
-        translation, made = "\n".join(written).rstrip(), head["made"] or head["hash"]
-        first = at + len(lines) - len(written)
-        blocks.append(Block(head["place"], made, english, translation, at, first))
-    return blocks
-
-
-def _is_blank(line: str) -> bool:
-    return not line.strip()
-
-
 def refreshed(
     module: Module, old: str, opening: str, elsewhere: Mapping[str, str] = MappingProxyType({})
 ) -> str:
@@ -162,13 +119,12 @@ def refreshed(
         opening: What a new file begins with.
         elsewhere: Translations in other files, by digests: a note may move to another page.
     """
-    blocks = read_blocks(old)
-    first = _HEAD.search(old)
+    before, blocks = read_blocks(old)
     known = {block.hash: block for block in blocks if block.text}
     places = {block.place: block for block in blocks if block.text}
     found = list(passages(module))
     hashes = {passage.hash for passage in found}
-    parts = [(old[: first.start()] if first else "").strip() or opening]
+    parts = [before.strip() or opening]
     used: set[str] = set()
     for passage in found:
         block, made = known.get(passage.hash), ""
@@ -177,16 +133,17 @@ def refreshed(
             # What stood at this place, unless that has moved to another.
             block = places.get(passage.place)
             if block and block.hash not in hashes | used:
-                text, made = block.text, f"{block.hash} → "
+                text, made = block.text, block.hash
                 used.add(block.hash)
         elif block:
             used.add(block.hash)
-        parts += [f"# {passage.place} · {made}{passage.hash}", _quoted(passage.text)]
+        parts += [head_of(passage.place, passage.hash, made), _quoted(passage.text)]
         parts += [text] if text else []
     for block in blocks:
         if block.text and block.hash not in used:
             place = block.place.removeprefix(f"{_GONE}: ")
-            parts += [f"# {_GONE}: {place} · {block.hash}", _quoted(block.english), block.text]
+            head = head_of(f"{_GONE}: {place}", block.hash)
+            parts += [head, _quoted(block.original), block.text]
             used.add(block.hash)
     return "\n\n".join(parts) + "\n"
 
@@ -199,7 +156,7 @@ def missing(module: Module, text: str) -> Iterator[tuple[Passage, int, bool]]:
     """Passages without a translation: the line of each in the file, or 0, and whether there is one
     of an earlier English text.
     """
-    blocks = read_blocks(text)
+    _, blocks = read_blocks(text)
     made = {block.hash for block in blocks if block.text}
     places = {block.place: block for block in blocks}
     for passage in passages(module):
@@ -244,7 +201,7 @@ def translated(
         terms: The terms of the glossary.
     """
     report, total, left = Report(), 0, 0
-    blocks = {block.hash: block for block in read_blocks(file.text) if block.text}
+    blocks = {block.hash: block for block in read_blocks(file.text)[1] if block.text}
     headings = [(h.line, h.slug) for note in draft.notes() for h in note.headings]
     values = dict(module.front_matter)
     notes: dict[int, list[Note]] = {}

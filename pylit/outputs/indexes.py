@@ -73,12 +73,15 @@ def page_text(
 
     source = module.source.lines
     language = "cpp" if is_cpp(module.source.display) else "python"
-    blocks = [] if module.source.text.lstrip().startswith("# ") else [f"# {draft.title}"]
+    titled = module.source.text.lstrip().startswith("# ") and not module.package
+    blocks = [] if titled else [f"# {draft.title}"]
+    if whose := module.package:
+        blocks.append(f"Code: {whose.name} {whose.version}, {whose.license}.")
     blocks += [draft.front_matter["summary"]] if "summary" in draft.front_matter else []
     for section in module.sections:
         notes = (_LINK.sub(moved, note.text.strip()) for note in section.notes)
         blocks += [_TABLE.sub(filled, note) for note in notes]
-        if section.code and code:
+        if section.code and code and not section.folded:
             lines = source[section.code.first - 1 : section.code.last]
             blocks.append("\n".join([f"```{language}", *lines, "```"]))
     return ("\n\n".join(filter(None, blocks)) + "\n").encode()

@@ -37,7 +37,7 @@ from pylit.notes.markdown import NoteContext, render_note
 from pylit.notes.symbols import page_symbols
 from pylit.notes.tones import NO_TONES, read_tones
 from pylit.source.cpp import cpp_links
-from pylit.source.highlight import highlight, quiet_spans
+from pylit.source.highlight import escape, highlight, quiet_spans
 from pylit.source.names import Index, Lookup, Resolver
 from pylit.words import NO_WORDS, Words
 
@@ -45,6 +45,8 @@ from pylit.words import NO_WORDS, Words
 MAX_ANSWERS = 50_000
 #: Characters of a summary that is made from the opening of a page.
 MAX_OPENING = 200
+#: Lines of the code of others that a page folds. Of more it has the numbers, and links the file.
+MAX_FOLDED = 1200
 _IDS = """
     answer ask forget help help-button help-title keys-button line-by-line main-content menu
     menu-button outline outline-button outline-title pages report results search search-button
@@ -173,6 +175,7 @@ class _Page:
         tree = self.resolver.scopes.tree
         quiet = {} if self.is_code else quiet_spans(tree, self.source.lines)
         lines = highlight(self.source.text, links, self._href, self.symbols.code, language, quiet)
+        plain = [escape(line) for line in self.source.lines]
         sections = []
         for section in self.parsed.module.sections:
             span = section.code
@@ -180,8 +183,13 @@ class _Page:
             notes = tuple(self._note(note, section.definition) for note in section.notes)
             self.tones = NO_TONES if span else self.tones
             numbers = range(span.first, span.last + 1) if span else range(0)
-            code = tuple(CodeLine(number, lines[number - 1]) for number in numbers)
-            sections.append(DraftSection(section.definition, notes, code))
+            if section.folded and len(numbers) > MAX_FOLDED:
+                numbers = range(0)
+            shown = plain if section.folded else lines
+            code = tuple(CodeLine(number, shown[number - 1]) for number in numbers)
+            sections.append(DraftSection(section.definition, notes, code, section.folded, span))
+        if self.parsed.module.package:
+            return self._draft(sections)
         uses, decorated = self.resolver.uses(links), self.resolver.decorated(links)
         return replace(self._draft(sections), uses=uses, decorated=decorated)
 
@@ -240,10 +248,13 @@ class _Page:
             title_note=title_note,
             summary=" ".join(summary_note.text.split()) or self._opening(sections),
             summary_note=summary_note,
-            sections=tuple(s for s in sections if s.code or any(n.html for n in s.notes)),
+            sections=tuple(
+                s for s in sections if s.code or s.folded or any(n.html for n in s.notes)
+            ),
             front_matter=front_matter,
             warning=self.parsed.warning(),
             diagnostics=tuple(self.report),
+            package=self.parsed.module.package,
         )
 
     def _opening(self, sections: list[DraftSection]) -> str:
@@ -276,7 +287,7 @@ class _Page:
 
     def _line_of(self, key: str) -> int:
         opening = re.compile(rf"\s*{key}\s*:")
-        lines = enumerate(self.source.lines, start=1)
+        lines = enumerate(self.parsed.module.headed.lines, start=1)
         return next((number for number, line in lines if opening.match(line)), 1)
 
     def _line(self, text: str, line: int) -> NoteHtml:
@@ -285,7 +296,7 @@ class _Page:
 
     def _render(self, note: Note, within: str, anchors: Anchors | None = None) -> NoteHtml:
         context = NoteContext(
-            path=note.path or self.source.display,
+            path=note.path or self.parsed.module.headed.display,
             first_line=note.first_line,
             column=note.column,
             own=self.source.own,

@@ -139,7 +139,7 @@ def place(
 
     Args:
         draft: The draft of the page.
-        files: That of its code, and that of its notes.
+        files: That of its code, if it is of this project, and that of its notes.
         root: The folder of the project.
         config: The settings.
         urls: The addresses of pages by their names.
@@ -153,14 +153,15 @@ def place(
         crumbs = ((draft.title, ""),)
     notebook = draft.front_matter.get("notebook", "")
     page = urls.get(notebook, "")
+    theirs = draft.package.url if draft.package else ""
     if not (config.repository and draft.own and all(f.is_relative_to(root) for f in files)):
-        return Place(crumbs, notebook_url=page)
+        return Place(crumbs, source_url=theirs, notebook_url=page)
     tree = f"{config.repository}/blob/{config.branch}/"
     github = f"https://github.com/{tree}"
     source, notes = (github + quote(file.relative_to(root).as_posix()) for file in files)
     return Place(
         crumbs,
-        source_url=source,
+        source_url=theirs if draft.package else source,
         notes_url=notes,
         notebook_url=page or (notebook and github + notebook),
         colab_url=notebook and f"https://colab.research.google.com/github/{tree}{notebook}",

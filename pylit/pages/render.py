@@ -122,7 +122,9 @@ def page_view(
         note = "".join(_filled(note, typeset) for note in section.notes)
         if note:
             note += _related(place.related.get(section.definition, {}), draft.url)
-        blocks = (Block(section.definition, section.code),) if section.code else ()
+        span = section.span if section.folded else None
+        block = Block(section.definition, section.code, section.folded, span)
+        blocks = (block,) if section.code or section.folded else ()
         sections.append(Row(section.definition, note, blocks))
     return PageView(
         kind=_kind(draft),
@@ -134,7 +136,7 @@ def page_view(
         sections=tuple(sections),
         shapes=shapes,
         card=card_url(draft),
-        import_line="" if draft.prose else import_line(module, place.exports),
+        import_line="" if draft.prose or draft.package else import_line(module, place.exports),
     )
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from pylit.model import CodeLine
+from pylit.model import CodeLine, Span
 
 #: Letters of a note from which on an introduction takes the whole width, although it has code.
 LONG = 700
@@ -45,6 +45,10 @@ class Block:
 
     anchor: str
     lines: tuple[CodeLine, ...]
+    #: What the lines are, if they are folded. Which they are in the code of others, of which a page
+    #: does not have too many.
+    folded: str = ""
+    span: Span | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +58,6 @@ class Row:
     anchor: str
     note: str
     blocks: tuple[Block, ...] = ()
-    #: Summary of folded code.
-    folded: str = ""
     #: What stands beside the note, and words below it that stand beside the same.
     picture: str = ""
     after: str = ""
@@ -63,7 +65,18 @@ class Row:
     @property
     def lines(self) -> int:
         """How many lines of code it shows."""
-        return sum(len(block.lines) for block in self.blocks)
+        return sum(len(block.lines) for block in self.blocks if not block.folded)
+
+    @property
+    def groups(self) -> list[tuple[Block, ...]]:
+        """Its blocks, those together that are shown, or folded, as one."""
+        found: list[tuple[Block, ...]] = []
+        for block in self.blocks:
+            if found and block.folded == found[-1][0].folded and not block.span:
+                found[-1] += (block,)
+            else:
+                found.append((block,))
+        return found
 
     @property
     def classes(self) -> str:
@@ -73,7 +86,7 @@ class Row:
             return "brief" if self.tall and brief else ""
         if self.picture:
             return "pic two" if self.after else "pic"
-        return "bare" if self.blocks and not self.folded else "wide"
+        return "bare" if any(not block.folded for block in self.blocks) else "wide"
 
     @property
     def tall(self) -> bool:
@@ -114,7 +127,7 @@ def _joined(sections: Iterable[Row]) -> list[Row]:
             found[-1] = replace(last, blocks=(*last.blocks, *section.blocks))
         else:
             # The row has the anchor, and its first block needs none.
-            blocks = tuple(Block("", block.lines) for block in section.blocks)
+            blocks = tuple(replace(block, anchor="") for block in section.blocks)
             found.append(replace(section, blocks=blocks))
     return found[1:]
 
@@ -183,7 +196,8 @@ def _imports(blocks: tuple[Block, ...]) -> Row:
     if len(lines) < 3 or not all(map(_IMPORTS.match, lines)):
         return Row("", "", blocks)
     names = dict.fromkeys(match[1] for match in map(_NAMES.match, lines) if match)
-    return Row("", "", blocks, folded=", ".join(names) or lines[0])
+    folded = ", ".join(names) or lines[0]
+    return Row("", "", tuple(replace(block, folded=folded) for block in blocks))
 
 
 def letters(note: str) -> int:

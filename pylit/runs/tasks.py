@@ -277,6 +277,7 @@ class Runs:
         packages = (
             module.path.resolve().parents[module.name.count(".") + module.is_package]
             for module in self._modules.values()
+            if not self._pages[module.name].package
         )
         order = {
             "program": self.program,
@@ -404,7 +405,8 @@ class Runs:
     @cached_property
     def _files(self) -> Mapping[str, str]:
         """The names of the modules, by their files."""
-        return {self._inside(str(one.path)): name for name, one in self._modules.items()}
+        files = {self._inside(str(one.path)): name for name, one in self._modules.items()}
+        return {file: name for file, name in files.items() if file}
 
     @cached_property
     def _notes(self) -> str:

@@ -91,8 +91,9 @@ class Edition:
     def figure_uses(self) -> Iterator[tuple[str, str, FigureUse]]:
         """Every use of a figure: the path of the file, the source line, and the use."""
         for parsed, draft in self.pages:
+            file = parsed.module.written
             for use in draft.figures():
-                yield draft.display, parsed.source.lines[use.line - 1], use
+                yield file.display, file.lines[use.line - 1], use
 
 
 def _moved(address: str, addresses: Mapping[str, str]) -> str:
@@ -111,8 +112,8 @@ def arrange(
         for parsed, draft in pages:
             site.report.update((*parsed.diagnostics, *draft.diagnostics))
             if draft.own and not draft.translation:
-                lines = parsed.source.lines
-                front_matter_faults(draft, lines, site.options.root, site.report)
+                file = parsed.module.headed
+                front_matter_faults(draft, file, site.options.root, site.report)
     (language, pages), *others = drafted
     own = _arranged(site, language, pages, None)
     return own, *(_arranged(site, language, pages, own) for language, pages in others)
@@ -152,7 +153,7 @@ def _arranged(
     known = _translated(own, addresses, language) if own else _related(pages, compared, config)
     places = {}
     for parsed, draft in pages:
-        files = parsed.source.path, parsed.module.written.path
+        files = parsed.module.headed.path, parsed.module.written.path
         where = place(draft, files, site.options.root, config, urls)
         beside = known.get(draft.original, where)
         crumbs = in_words(where.crumbs, titles) if where.crumbs else ()

@@ -45,13 +45,20 @@ def read_config(options: Options, report: Report) -> SiteConfig | None:
 
 #: The keys of the front matter.
 FRONT_MATTER = ("title", "summary", "paper", "notebook", "compare", "tones")
+#: Those of notes on the code of others alone.
+OF_NOTES = ("package", "versions", "license", "source")
 
 
-def front_matter_faults(draft: Draft, lines: Sequence[str], root: Path, report: Report) -> None:
-    """Report unknown keys of the front matter of an own page, and values without a target."""
+def front_matter_faults(draft: Draft, file: SourceFile, root: Path, report: Report) -> None:
+    """Report unknown keys of the front matter of an own page, and values without a target.
+
+    `file` is the one that has the front matter.
+    """
+    lines = file.lines
+    known = (*FRONT_MATTER, *OF_NOTES) if draft.package else FRONT_MATTER
     for key, value in draft.front_matter.items():
-        if key not in FRONT_MATTER:
-            hint = nearest(key, FRONT_MATTER, f"known: {', '.join(FRONT_MATTER)}")
+        if key not in known:
+            hint = nearest(key, known, f"known: {', '.join(known)}")
             message = f"unknown key `{key}`"
         elif key == "paper" and not paper_url(value):
             message = f"`paper` is `{value}`"
@@ -66,7 +73,7 @@ def front_matter_faults(draft: Draft, lines: Sequence[str], root: Path, report: 
             continue
         line = next((n for n, text in enumerate(lines, 1) if text.strip().startswith(key)), 0)
         source = lines[line - 1] if line else ""
-        report.add(Diagnostic(draft.display, line, 0, "front-matter", message, hint, source))
+        report.add(Diagnostic(file.display, line, 0, "front-matter", message, hint, source))
 
 
 class Site:

@@ -19,6 +19,7 @@ from pylit.cache import digest
 from pylit.node.process import MODULES
 from pylit.notes.tex import versions as versions_of_formulas
 from pylit.runs.tasks import versions
+from pylit.source.installed import module_file
 
 _PYLIT = Path(__file__).resolve().parents[1]
 THEME = _PYLIT / "theme"
@@ -87,6 +88,11 @@ def inputs(options: Options, config: object) -> tuple[str, int]:
 def _files(options: Options) -> Iterator[str | Path]:
     """All files that are not hidden, in environments, in caches or in the output folder."""
     yield options.node_modules / ".package-lock.json"
+    # The code of others that notes are on.
+    notes = options.docs / "notes"
+    for path in sorted(notes.rglob("*.md")):
+        if code := module_file(path.relative_to(notes).with_suffix(".py").as_posix()):
+            yield code
     # Packages around a source are part of the names of its modules.
     yield from (p / "__init__.py" for s in options.sources for p in s.resolve().parents)
     seen = {os.path.realpath(path) for path in (options.out, options.cache) if path}

@@ -19,6 +19,7 @@ from pylit.notes.citations import work_targets
 from pylit.notes.glossary import term_targets
 from pylit.notes.tex import MathRenderer
 from pylit.pages.draft import Drafter, bare, drafter_for, failed_draft, prose_target
+from pylit.site.annotated import annotated_pages
 from pylit.site.inputs import Site
 from pylit.site.outcome import progress
 from pylit.site.pool import run
@@ -45,7 +46,7 @@ def parse_pages(site: Site) -> list[ParsedPage]:
         url = prose_url(page.source.name)
         named = targets(page, url) if is_cpp(page.source.display) else {}
         parsed_pages.append(ParsedPage(page, url, True, _key(site.generator, page.source), named))
-    return parsed_pages
+    return [*parsed_pages, *annotated_pages(site)]
 
 
 def draft_pages(

@@ -26,7 +26,7 @@ def test_a_long_introduction_takes_the_whole_width_and_imports_are_folded():
     long = f"<p>{'word ' * 150}</p>"
     imports = tuple(CodeLine(n, "import re, os") for n in (1, 2, 3))
     opened, folded, beside = rows([section(long, imports), section(long, code(5), "f")])
-    assert (opened.classes, folded.classes, folded.folded) == ("wide", "wide", "re")
+    assert (opened.classes, folded.classes, folded.blocks[0].folded) == ("wide", "wide", "re")
     assert (beside.note, beside.lines, beside.classes, beside.anchor) == (long, 1, "", "f")
     assert rows([section(long, code(1, 4)), section("<p>a</p>", code(5))])[1].classes == "bare"
 

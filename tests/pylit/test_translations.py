@@ -11,7 +11,8 @@ import pytest
 from site_tools import SITE, build, edit, make_site, pages, succeed, tree
 
 from pylit.cli import main
-from pylit.languages.translations import TranslatedTerms, missing, passages, read_blocks, refreshed
+from pylit.languages.blocks import read_blocks
+from pylit.languages.translations import TranslatedTerms, missing, passages, refreshed
 from pylit.model import Module, Note, Section, SourceFile, Span
 from pylit.notes.glossary import Term
 from pylit.runs.shapes.replay import translated_script
@@ -74,9 +75,9 @@ def left(page: str) -> set[str]:
 
 def test_a_file_has_a_block_for_each_passage_with_its_english(tmp_path: Path) -> None:
     begin(tmp_path, "pkg.one")
-    blocks = read_blocks((tmp_path / ONE).read_text())
+    blocks = read_blocks((tmp_path / ONE).read_text())[1]
     assert [block.place for block in blocks] == [*TEXTS]
-    assert blocks[3].english == "## What is one\n\nMore than none."
+    assert blocks[3].original == "## What is one\n\nMore than none."
     assert not any(block.text for block in blocks)
     # What is there already is left as it is.
     before = tree(tmp_path / "docs_src")
@@ -172,7 +173,7 @@ def test_a_note_that_moves_keeps_its_translation(tmp_path: Path) -> None:
     succeed(tmp_path)
     assert "正文的注释" in read(tmp_path, "zh/pkg/one.html")
     translate(tmp_path)
-    blocks = {block.place: block for block in read_blocks((tmp_path / ONE).read_text())}
+    blocks = {block.place: block for block in read_blocks((tmp_path / ONE).read_text())[1]}
     assert blocks["One.say, 2"].text == TEXTS["One.say, 1"] and not blocks["One.say, 1"].text
 
 
@@ -183,7 +184,7 @@ def test_what_is_no_longer_in_english_is_kept_at_the_end(tmp_path: Path) -> None
         translate(tmp_path)
         text = (tmp_path / ONE).read_text()
         assert text.endswith(
-            f"# no longer in English: One.say, 1 · {read_blocks(text)[-1].hash}\n\n"
+            f"# no longer in English: One.say, 1 · {read_blocks(text)[1][-1].hash}\n\n"
             f"> A note on the body, with $c$.\n\n{TEXTS['One.say, 1']}\n"
         )
     succeed(tmp_path)
@@ -402,13 +403,13 @@ def test_no_edit_loses_a_translation() -> None:
         file = refreshed(_module(texts), "", "<!-- x -->")
         first = [*texts]
         for number, passage in enumerate(passages(_module(texts))):
-            block = next(b for b in read_blocks(file) if b.hash == passage.hash)
+            block = next(b for b in read_blocks(file)[1] if b.hash == passage.hash)
             file = file.replace(
                 f"# {block.place} · {block.hash}\n\n"
-                + "\n".join(f"> {line}".rstrip() for line in block.english.split("\n"))
+                + "\n".join(f"> {line}".rstrip() for line in block.original.split("\n"))
                 + "\n",
                 f"# {block.place} · {block.hash}\n\n"
-                + "\n".join(f"> {line}".rstrip() for line in block.english.split("\n"))
+                + "\n".join(f"> {line}".rstrip() for line in block.original.split("\n"))
                 + f"\n\n> 引\n\n译文 {number}\n",
             )
         assert not [*missing(_module(texts), file)]
@@ -425,7 +426,7 @@ def test_no_edit_loses_a_translation() -> None:
                 texts.pop(at)
             file = refreshed(_module(texts), file, "never")
             assert refreshed(_module(texts), file, "never") == file
-            kept = {block.text for block in read_blocks(file) if block.text}
+            kept = {block.text for block in read_blocks(file)[1] if block.text}
             assert kept == {f"> 引\n\n译文 {number}" for number in range(8)}
             left = {passage.text for passage, *_ in missing(_module(texts), file)}
             assert left == {text for text in texts if text not in first}
@@ -446,7 +447,7 @@ def test_a_note_that_moves_to_another_page_is_translated_there(tmp_path: Path) -
         '"""\n    ## What is one\n\n    More than none.\n    """',
     )
     assert translate(tmp_path, "pkg.two") == 0
-    blocks = read_blocks((tmp_path / "docs_src/locale/zh/pkg/two.md").read_text())
+    blocks = read_blocks((tmp_path / "docs_src/locale/zh/pkg/two.md").read_text())[1]
     assert [block.text for block in blocks] == ["", TEXTS["One, 1"]]
 
 

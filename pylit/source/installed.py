@@ -1,0 +1,81 @@
+"""Modules of packages that others have written, where they are installed. Nothing is imported."""
+
+import platform
+import re
+import sys
+from dataclasses import dataclass
+from importlib.machinery import PathFinder
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+
+#: ``>=2.13``, a part of a range of versions.
+_BOUND = re.compile(r"\s*(>=|<=|>|<|==|!=)\s*(\d+(?:\.\d+)*)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """A package that is installed: its version, and the licence that it names."""
+
+    version: str
+    license: str
+
+
+def installed(package: str) -> Installed | None:
+    """What is installed under the name of a distribution; Python itself has its own modules."""
+    if package == "python":
+        return Installed(platform.python_version(), "PSF-2.0")
+    try:
+        found: Distribution = distribution(package)
+    except (PackageNotFoundError, ValueError):
+        return None
+    about = found.metadata
+    named = about["License-Expression"] or about["License"] or ""
+    # Some packages have the whole text of their licence there.
+    return Installed(found.version, named if "\n" not in named else "")
+
+
+def module_file(place: str) -> Path | None:
+    """The file of a module by its path below where packages are installed, ``torch/nn/init.py``.
+
+    Packages that are put together of several folders are found as well, and modules of Python.
+    """
+    top, *inside = place.removesuffix(".py").split("/")
+    spec = PathFinder.find_spec(top, [path or "." for path in sys.path])
+    if spec is None:
+        return None
+    if spec.submodule_search_locations is None:
+        return Path(spec.origin) if spec.origin and not inside and spec.has_location else None
+    folders = [Path(folder, *inside[:-1]) for folder in spec.submodule_search_locations]
+    paths = (folder / f"{inside[-1]}.py" for folder in folders if inside)
+    return next((path for path in paths if path.is_file()), None)
+
+
+def fits(version: str, bounds: str) -> bool | None:
+    """Whether a version is in a range such as ``>=2.13, <2.14``; None if that is no range.
+
+    Numbers count, and what stands behind them does not: ``2.13.0+cpu`` is 2.13.
+    """
+    found = [_BOUND.fullmatch(bound) for bound in bounds.split(",")]
+    if not all(found):
+        return None
+    return all(_holds(_numbers(version), match[1], _numbers(match[2])) for match in found if match)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    numbers = re.match(r"\d+(?:\.\d+)*", version.partition("!")[2] or version)
+    found = [int(number) for number in numbers[0].split(".")] if numbers else []
+    while found and not found[-1]:
+        found.pop()
+    return tuple(found)
+
+
+def _holds(version: tuple[int, ...], sign: str, bound: tuple[int, ...]) -> bool:
+    signs = {
+        ">=": version >= bound,
+        "<=": version <= bound,
+        ">": version > bound,
+        "<": version < bound,
+        "==": version == bound,
+        "!=": version != bound,
+    }
+    return signs[sign]
