@@ -19,7 +19,7 @@ _CODES = """
     inventory bibliography glossary citation navigation symbol-unknown symbol-pairs axes trace-file
     replay trace-failed trace-slow trace-memory shape-note figure-unknown figure-failed figure-kind
     figure-slow figure-memory figure-alt figure-caption figure-place not-run notebook translation
-    notes page-failed theme node output
+    note-place page-failed theme node output
 """
 CODES = frozenset(_CODES.split())
 

@@ -202,7 +202,7 @@ def annotated(module: Module, file: SourceFile, package: Package, report: Report
     def fault(found: Found, message: str, hint: str, *, harmless: bool) -> None:
         line = found.block.head + taken
         severity = Severity.WARNING if harmless else Severity.ERROR
-        place = file.display, line, 1, "notes", message, hint
+        place = file.display, line, 1, "note-place", message, hint
         report.add(Diagnostic(*place, file.lines[line - 1], severity))
 
     cuts: dict[int, tuple[Found, tuple[Note, ...]]] = {}

@@ -58,7 +58,7 @@ def open_notes(file: SourceFile, report: Report) -> tuple[SourceFile, Package] |
     def fault(key: str, message: str, hint: str, *, harmless: bool = False) -> None:
         lines = [n for n, text in enumerate(file.lines, 1) if text.startswith(f"{key}:")]
         severity = Severity.WARNING if harmless else Severity.ERROR
-        place = file.display, lines[0] if lines else 1, 0, "notes", message, hint
+        place = file.display, lines[0] if lines else 1, 0, "note-place", message, hint
         report.add(Diagnostic(*place, severity=severity))
 
     place = file.display.removeprefix(f"docs_src/{FOLDER}/").removesuffix(".md") + ".py"

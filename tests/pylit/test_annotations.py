@@ -109,7 +109,7 @@ def test_a_line_that_moved_keeps_its_note_and_one_that_is_gone_is_a_fault(site: 
     assert page(site).index("Here it subtracts") < page(site).index('id="L24"')
     edit(site.parent, "installed/theirs/deep.py", "z = y - 3", "z = y - 4")
     first, second = faults(site)
-    assert first.startswith(f"{NOTES}:14:1: error[notes]: `Layer.run` has no line `z = y - 3`")
+    assert first.startswith(f"{NOTES}:14:1: error[note-place]: `Layer.run` has no line `z = y - 3`")
     assert "nearest, line 24: `z = y - 4`" in first
     assert f"{NOTES}:18:1" in second
 
@@ -126,14 +126,14 @@ def test_another_version_shows_the_notes_that_still_fit(site: Path) -> None:
     edit(site, NOTES, ">=1.2, <2", "<1.2")
     edit(site, NOTES, '"z = y - 3"\n\nHere', '"z = y - 5"\n\nHere')
     (only,) = faults(site)
-    assert "warning[notes]" in only and "z = y - 5" in only
+    assert "warning[note-place]" in only and "z = y - 5" in only
     assert "1 of them are left out" in page(site) and "second condition" in page(site)
 
 
 def test_without_the_package_the_page_is_left_out(site: Path) -> None:
     edit(site, NOTES, "package: theirs-dist", "package: no-such-dist")
     (only,) = faults(site)
-    assert "warning[notes]: `no-such-dist` is not installed" in only
+    assert "warning[note-place]: `no-such-dist` is not installed" in only
     assert not (site / "site/theirs/deep.html").exists()
 
 
