@@ -141,6 +141,36 @@ def deltas():
 
 
 @torch.no_grad()
+def forgets():
+    """What is left at each character of a line of what was written at each one before."""
+    model, vocabulary = _trained("delta_net")
+    said = "What must the king"
+    mixer = model.layers[0].mixer
+    tokens = torch.tensor([vocabulary.index(letter) for letter in said])[:, None]
+    x = model.layers[0].norm_mixer(model.embedding(tokens))
+    duration = torch.nn.functional.softplus(mixer.alpha(x) + mixer.dt_bias)
+    logs = (-mixer.A_log.exp() * duration)[:, 0, 0].cumsum(0)
+    left = (logs[:, None] - logs).exp().tril()
+    letters = [letter.replace(" ", "␣") for letter in said]
+    panel = heat_map(
+        left.tolist(),
+        title="layer 1, head 1: what is left",
+        rows=letters,
+        columns=letters,
+        down="at this character",
+        across="of that one",
+        most=1.0,
+        cell=14,
+    )
+    return Figure(
+        [panel],
+        "A triangle: a row for each character of a line, a column for each one before it. In each "
+        "word much is left of its letters; at the next space it is gone.",
+        live="forgets",
+    )
+
+
+@torch.no_grad()
 def memory():
     """The head of the Feedback Transformer that keeps the line break in view."""
     model, vocabulary = _trained("feedback")

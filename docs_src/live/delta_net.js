@@ -38,7 +38,7 @@
 
     const rates = linear(x, w["beta.weight"]), durations = gated && linear(x, w["alpha.weight"]);
     const steps = memories.map((memory, h) => {
-      const alpha = gated && forget ? Math.exp(-Math.exp(w.A_log[h]) * softplus(durations[h] + w.dt_bias[h])) : 1;
+      const alpha = gated && forget ? Math.exp(-forget * Math.exp(w.A_log[h]) * softplus(durations[h] + w.dt_bias[h])) : 1;
       return rule(unit(of(0, HD, h)), unit(of(HD, HD, h)), of(2 * HD, HE, h), sigmoid(rates[h]), alpha, memory, subtract);
     });
     const gate = gated && silu(linear(x, w["gate.weight"])), y = new Float32Array(HE), size = HE / heads;
@@ -47,7 +47,8 @@
   };
 
   // The state has for each layer the last inputs of the convolution, and the memories of the heads;
-  // `steps` is what the heads read and wrote. `forget` and `subtract` switch off both ideas.
+  // `steps` is what the heads read and wrote. `forget` and `subtract` switch off both ideas; `forget`
+  // may be another number, for slower or faster forgetting.
   const step = (model, token, state, { forget = true, subtract = 1 } = {}) => {
     const { d_model, heads, n_layers, conv } = model.config, { w } = model, d = d_model / heads;
     state ??= Array.from({ length: n_layers }, () => ({
