@@ -201,12 +201,12 @@ def fresh():
 
 def chain():
     """The formula as boxes, with the numbers of Cleo."""
-    x, high, gap, parts = 96.0, 28.0, 18.0, []
+    x, high, gap, parts = 90.0, 28.0, 18.0, []
     answer, error, _ = _read()
     to = "#gated_delta_rule_loop"
     levels = (
         ("memory before", MEMORY, "", (("S", MEMORY), ("ₜ₋₁", MEMORY)), "(3, 1), (2, 4)"),
-        ("fade: αₜ Sₜ₋₁", MEMORY, to, (("S′", MEMORY), ("ₜ", MEMORY)), "(0.3, 0.1), (0.2, 0.4)"),
+        ("fade: αₜ Sₜ₋₁", MEMORY, to, (("S′", MEMORY), ("ₜ", MEMORY)), "a tenth of it"),
         ("read: kₜ S′ₜ", GREY, to, (), listed(answer)),
         ("error: vₜ − answer", ERROR, to, (), listed(error)),
         ("write: + βₜ kₜᵀ error", MEMORY, to, (("S", MEMORY), ("ₜ", MEMORY)), ""),
@@ -214,17 +214,17 @@ def chain():
     )
     for i, (words, tone, link, symbol, numbers) in enumerate(levels):
         y = 2 + i * (high + gap)
-        parts.append(box(x, y, 152, high, words, tone, link))
+        parts.append(box(x, y, 140, high, words, tone, link))
         if symbol:
-            parts.append(letter(x + 82, y + 18, *symbol))
-        parts.append(text(x + (116 if symbol else 82), y + 18, numbers))
+            parts.append(letter(x + 76, y + 18, *symbol))
+        parts.append(text(x + (108 if symbol else 76), y + 18, numbers))
         if i:
             parts.append(arrow(x, y - gap, x, y - 2, f"l t{GREY}"))
     y = 2 + high + gap + high / 2
     d = f"M20 {y}H6v{3 * (high + gap)}h12m-4-4l4 4l-4 4"
     parts.append(element("path", f"l t{MEMORY} thick", d=d))
     return Figure(
-        [Panel(WIDTH + 40, 2 + 6 * high + 5 * gap + 2, tuple(parts))],
+        [Panel(WIDTH, 2 + 6 * high + 5 * gap + 2, tuple(parts))],
         "A chain of boxes: the memory before, fade, read, error, write, ask. The faded memory also "
         f"leads to the box that writes. For Cleo the answer is {listed(answer)}, the error "
         f"{listed(error)}.",
