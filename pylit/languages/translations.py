@@ -171,8 +171,8 @@ class TranslatedTerms:
     def __init__(self, terms: Sequence[Term], translated: Sequence[Term]) -> None:
         anchors = {form: term.anchor for term in terms for form in term.forms}
         self._anchors, self._pattern = finder(anchors)
-        #: Anchor -> how the term is written.
-        self._forms = {t.anchor: (*t.forms, t.name) for t in translated}
+        #: Anchor -> how the term is written, without the English that may follow it: 词元（token）.
+        self._forms = {t.anchor: (*t.forms, t.name.partition("（")[0]) for t in translated}
         self.stamp = repr((self._anchors, self._forms))
 
     def unused(self, english: str, translation: str) -> Iterator[tuple[str, str]]:

@@ -257,6 +257,8 @@ def test_terms_are_found_as_whole_words() -> None:
     assert not [*known.unused("Gates and a gate.", "遗忘门。")]
     assert not [*known.unused("A gateway.", "路。")]
     assert not [*known.unused("A gate.", "一个 gate。")]
+    beside = TranslatedTerms(terms, [Term("门（gate）", ("门控",), "", 1, "gate")])
+    assert not [*beside.unused("A gate.", "遗忘门。")]
 
 
 def test_the_interface_has_words_of_the_language(tmp_path: Path) -> None:
