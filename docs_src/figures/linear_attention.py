@@ -88,31 +88,32 @@ def _lists(*vectors):
 def memory():
     """Two sentences go into one matrix, and a query reads a row of it."""
     found = _memory(KEYS[:2], VALUES[:2])
-    w, h, left, top = 72.0, 66.0, 258.0, 92.0
+    w, h, left, top = 72.0, 66.0, 276.0, 92.0
     right, parts = left + 2 * w, []
     for i, (name, *words) in enumerate(
         (("Ann", "3 apples", "1 pear"), ("Ben", "2 apples", "4 pears"))
     ):
         y = top + i * h
         parts.append(word(44, y + 44, name, size="big"))
-        parts += [text(92, y + 30 + k * 18, one, classes="large on") for k, one in enumerate(words)]
-        parts.append(arrow(176, y + h / 2, left - 12, y + h / 2, f"l t{KEY} thick"))
+        parts += [text(92, y + 27 + k * 30, one, classes="large") for k, one in enumerate(words)]
+        parts.append(arrow(206, y + h / 2, left - 12, y + h / 2, f"l t{KEY} thick"))
         for j, value in enumerate(found[i].tolist()):
             x = left + j * w
             parts.append(cell(x + 1, y + 1, w - 2, h - 2, STATE, 0.06 + 0.34 * value / 4))
             parts.append(text(x + w / 2, y + 40, shown(value), "middle", "large on"))
-    parts += [text(left + (j + 0.5) * w, top - 10, one, "middle") for j, one in enumerate(HAVE)]
-    parts.append(text(210, 30, "write", "middle", "h"))
-    parts.append(text(left + w, 30, "memory", "middle", f"h t{STATE}"))
-    parts.append(text((right + 472) / 2, 30, "read", "middle", "h"))
+    parts += [
+        text(left + (j + 0.5) * w, top - 12, one, "middle", "large") for j, one in enumerate(HAVE)
+    ]
+    parts.append(text(235, 30, "write", "middle", "large"))
+    parts.append(text(left + w, 30, "memory", "middle", f"large t{STATE}"))
+    parts.append(text(444, 30, "read", "middle", f"large t{QUERY}"))
     parts.append(frame(left - 2, top - 2, 2 * w + 4, h + 4, QUERY))
-    parts.append(word(532, top - 16, "Ann?", size="big"))
-    parts.append(arrow(right + 10, top + h / 2, 462, top + h / 2, f"l t{QUERY} thick"))
+    parts.append(word(535, top - 16, "Ann?", size="big"))
+    parts.append(arrow(right + 10, top + h / 2, 466, top + h / 2, f"l t{QUERY} thick"))
     for j, value in enumerate(found[0].tolist()):
-        x = 472.0 + j * 60
+        x = 476.0 + j * 60
         parts.append(cell(x, top + 8, 58, h - 16, VALUE, 0.06 + 0.3 * value / 4))
         parts.append(text(x + 29, top + 40, shown(value), "middle", "large on"))
-        parts.append(text(x + 29, top + h + 8, HAVE[j], "middle"))
     return Figure(
         [Panel(600, 246, tuple(parts))],
         "Two sentences, Ann with 3 apples and 1 pear and Ben with 2 apples and 4 pears, lead into "
@@ -342,7 +343,7 @@ def average():
     near = (mean + 0.09 * (total - mean)).tolist()
     parts.append(arrow(*plane.at(*total.tolist()), *plane.at(*near), f"l t{WEIGHT}"))
     x, y = plane.at(4.72, 0.3)
-    parts.append(text(x, y - 6, "/ 1.6", "middle", f"t{WEIGHT} halo"))
+    parts.append(text(x, y, "/ 1.6", "middle", f"t{WEIGHT} halo"))
     for name, value, dx, at in zip(
         NAMES, VALUES.tolist(), (-9, 9, 9), ("end", "start", "start"), strict=True
     ):
