@@ -88,7 +88,7 @@ def _lists(*vectors):
 def memory():
     """Two sentences go into one matrix, and a query reads a row of it."""
     found = _memory(KEYS[:2], VALUES[:2])
-    w, h, left, top = 72.0, 66.0, 276.0, 92.0
+    w, h, left, top = 80.0, 66.0, 268.0, 92.0
     right, parts = left + 2 * w, []
     for i, (name, *words) in enumerate(
         (("Ann", "3 apples", "1 pear"), ("Ben", "2 apples", "4 pears"))
@@ -104,12 +104,12 @@ def memory():
     parts += [
         text(left + (j + 0.5) * w, top - 12, one, "middle", "large") for j, one in enumerate(HAVE)
     ]
-    parts.append(text(235, 30, "write", "middle", "large"))
+    parts.append(text(226, 30, "write", "middle", "large"))
     parts.append(text(left + w, 30, "memory", "middle", f"large t{STATE}"))
-    parts.append(text(444, 30, "read", "middle", f"large t{QUERY}"))
+    parts.append(text(450, 30, "read", "middle", f"large t{QUERY}"))
     parts.append(frame(left - 2, top - 2, 2 * w + 4, h + 4, QUERY))
     parts.append(word(535, top - 16, "Ann?", size="big"))
-    parts.append(arrow(right + 10, top + h / 2, 466, top + h / 2, f"l t{QUERY} thick"))
+    parts.append(arrow(right + 10, top + h / 2, 468, top + h / 2, f"l t{QUERY} thick"))
     for j, value in enumerate(found[0].tolist()):
         x = 476.0 + j * 60
         parts.append(cell(x, top + 8, 58, h - 16, VALUE, 0.06 + 0.3 * value / 4))
