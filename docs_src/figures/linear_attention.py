@@ -526,7 +526,7 @@ def _live(x, y, rows, tone, name, w=34.0, h=24.0, *, most=None, hide=()):
 def stage():
     """Four tokens, in three forms that give the same."""
     panels = [_table_panel(), _loop_panel(), _chunks_panel(), *_answer_panels()]
-    sizes = *[(304, 222)] * 3, (176, 148), (100, 148)
+    sizes = *[(300, 222)] * 3, (168, 148), (110, 148)
     total = _computed()[0][0].tolist()
     return Figure(
         [Panel(*size, tuple(parts)) for size, parts in zip(sizes, panels, strict=True)],
@@ -641,7 +641,7 @@ def _chunks_panel():
 
 
 def _answer_panels():
-    w, h, x, y = 37.0, 26.0, 49.0, 50.0
+    w, h, x, y = 36.0, 26.0, 46.0, 50.0
     parts = [title("all three")]
     for j, words in enumerate((*HAVE, "weights")):
         parts.append(text(x + (j + 0.5) * w + (12 if j == 2 else 0), y - 8, words, "middle"))
