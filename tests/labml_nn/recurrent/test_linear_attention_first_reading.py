@@ -230,6 +230,13 @@ def test_the_bare_layer_is_the_module(T, B, C, H):
         torch.testing.assert_close(layer(x), module(x)[0], atol=2e-6, rtol=0)
 
 
+def test_the_notebook_begins_with_it():
+    recipe = (ROOT / "docs_src/notebooks/linear_attention.md").read_text(encoding="utf-8")
+    (listing,) = (one for _, one in shown(LESSON) if "class Layer" in one)
+    network = re.search(r"class Layer.*?return [^\n]*\n", listing, re.DOTALL)[0]
+    assert network in recipe.partition("<!-- chapters -->")[0]
+
+
 # The task, and what a token costs.
 
 
