@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from docs_src.figures.gates import (
+from docs_src.gates import (
     CANDIDATE,
     ERROR,
     GATE,
@@ -264,14 +264,14 @@ def input_gate():
         parts += valve(x, 114, gate, r=14, upright=True)
         parts.append(text(x + 21, 118, rounded(gate), classes=f"t{GATE}"))
         parts += number(x, 174, made, CANDIDATE, w=34)
-        parts.append(text(x + 24, 178, "candidate", classes=f"t{CANDIDATE}"))
+        parts.append(text(x, 205, "candidate", "middle", f"t{CANDIDATE}"))
         parts.append(text(x + 10, 88, f"+{rounded(gate * made)}", classes="on"))
         parts.append(word(left + 18, 128, token, size="large"))
         said.append(
             f"at {token} the gate is {rounded(gate)}, and {rounded(old)} becomes {rounded(new)}"
         )
     return Figure(
-        [Panel(WIDTH, 196, tuple(parts))],
+        [Panel(WIDTH, 210, tuple(parts))],
         f"The candidate 1 comes from below through a valve to the cell state: {'; '.join(said)}.",
     )
 
@@ -524,7 +524,7 @@ def shown_apart():
             x, y = plot.at(size * count, after)
             plot.add(element("circle", f"f t{tone}", cx=x, cy=y, r=4.5))
             words = shown(after, 3 if after > 0.99 else 2)
-            dx, dy = (9, 8) if tone == KEPT else (-4 if count == 1 else 6, -9)
+            dx, dy = (9, 8) if tone == KEPT else (-4, -9)
             plot.add(
                 text(
                     x + dx,

@@ -12,7 +12,7 @@ from shown_programs import blocks as shown
 from stages import check_first, play
 
 from docs_src.figures import lstm as figures
-from docs_src.figures.gates import bar
+from docs_src.gates import bar
 from docs_src.tasks import lstm as task
 from docs_src.tasks import results
 from labml_nn.lstm import LSTM
