@@ -70,8 +70,7 @@ stages.linear_attention = ({ tokens, values, chunks, pale, strong, most, unit },
   const mean = byTable.slice(0, 2).map((number) => number / byTable[2]);
   fill("mean", mean);
   fill("has", values[t]);
-  return _(
-    "After token {0}, {1}, all three find {2}, and the sum of the weights is {3}. The average is {4}; written was {5}.",
+  return _("After token {0}, {1}, all three find {2}, and the sum of the weights is {3}. The average is {4}; written was {5}.",
     t + 1, tokens[t], list(byTable.slice(0, 2)), show(byTable[2]), list(mean), list(values[t]),
   );
 };
