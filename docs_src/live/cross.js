@@ -94,7 +94,7 @@ live.panel.fill = (panel) => {
     ]),
     controls: group(_("Cross-attention"), head, place, sentence,
       el("p", { className: "small" }, _("The reply is greedy at first. Each row is a token of the reply, each column one of the source; a stronger colour is a larger weight (drawn as its square root)."))),
-    view: [group(_("Source"), from), group(_("Reply"), to), map],
+    view: [group(_("The source"), from), group(_("The reply"), to), map],
     outcome: group(_("This reply token"), next),
     after: group(_("Write another reply"), writer),
     foot: live.about(model),
