@@ -58,12 +58,13 @@ live.panel.fill = (panel) => {
   const [example] = live.examples;
   const field = live.text_field(model, { most: 100, value: example, examples: live.examples },
     (ids) => { tokens = ids; compute() });
-  const demonstrate = (h, position, rate) => () => { [layer, head, at, pace] = [0, h, position, rate]; field.set(example) };
+  const demonstrate = (l, h, position, rate) => () => { [layer, head, at, pace] = [l, h, position, rate]; field.set(example) };
   live.lay_out(panel, {
     input: field,
     seen: live.observations([
-      [_("Layer 1, head 1 forgets everything at the end of a word: it keeps 0.1 % of its memory at spaces and line breaks, and 86 % elsewhere, on average."), demonstrate(0, 20, 1)],
-      [_("If nothing is forgotten, the loss of this text is 2.02 nats per character in place of 1.29."), demonstrate(0, 20, 0)],
+      [_("Layer 1, head 1 forgets everything at the end of a word: it keeps 0.1 % of its memory at spaces and line breaks, and 86 % elsewhere, on average."), demonstrate(0, 0, 20, 1)],
+      [_("Layer 2, head 2 forgets at the same places, but less: it keeps 3 % there, and 81 % elsewhere."), demonstrate(1, 1, 20, 1)],
+      [_("If nothing is forgotten, the loss of this text is 2.02 nats per character in place of 1.29."), demonstrate(0, 0, 20, 0)],
     ]),
     controls: group(_("Forget"), layers, which, place, speed, el("p", {}, sentence, " ", loss)),
     view: el("div", {},

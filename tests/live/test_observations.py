@@ -151,6 +151,9 @@ def test_a_gated_delta_net_forgets_words_and_writes_letters(monkeypatch):
     kept, written = log_alpha[:, 0, 0].exp(), beta[:, 0, 3]
     assert kept[spaces].mean() == pytest.approx(0.001, abs=0.0005)
     assert kept[~spaces].mean() == pytest.approx(0.86, abs=0.005)
+    second = given[-1][4][:, 0, 1].exp()
+    assert second[spaces].mean() == pytest.approx(0.03, abs=0.005)
+    assert second[~spaces].mean() == pytest.approx(0.81, abs=0.005)
     assert written[spaces].mean() == pytest.approx(0.06, abs=0.005)
     assert written[~spaces].mean() == pytest.approx(0.58, abs=0.005)
 

@@ -160,7 +160,8 @@ def test_a_page_knows_its_place() -> None:
 def test_faults_of_the_front_matter(tmp_path: Path) -> None:
     text = '"""\n---\ntitel: T\npaper: somewhere\nnotebook: none.ipynb\nsummary: s\n---\n"""\n'
     report = Report()
-    front_matter_faults(draft_of(parse(text)), text.split("\n"), tmp_path, report)
+    module = parse(text)
+    front_matter_faults(draft_of(module), module.source, tmp_path, report)
     found = {(d.line, d.code): (d.message, d.hint) for d in report}
     assert found.keys() == {(3, "front-matter"), (4, "front-matter"), (5, "front-matter")}
     assert "`title`" in found[3, "front-matter"][1]
