@@ -118,8 +118,8 @@ def test_one_that_does_not_load_gets_a_sentence(
     window = visit(sample.page.as_uri())
     with edited(sample, edit):
         window.page.locator(".c samp i").nth(9).click()
-        expect(window.page.get_by_role("alert")).to_contain_text("did not load")
-        expect(window.page.get_by_role("alert")).to_be_in_viewport()
+        # A live model that has come near has an alert of its own, which is empty.
+        expect(window.page.get_by_role("alert").filter(has_text="did not load")).to_be_in_viewport()
     expected = ("Failed to load", "Unexpected end", "Invalid or unexpected token")
     window.faults = [one for one in window.faults if not any(text in one for text in expected)]
 
