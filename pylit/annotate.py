@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pylit.diagnostics import Report, nearest
-from pylit.languages.annotations import begun, refreshed
-from pylit.site.annotated import FOLDER, note_files, open_notes
+from pylit.languages.annotations import FOLDER, begun, refreshed
+from pylit.languages.blocks import save
+from pylit.site.annotated import note_files, open_notes
 from pylit.source.discover import read_source
 from pylit.source.installed import module_file
 from pylit.source.parse import parse_module
@@ -60,10 +61,7 @@ def annotate(docs: Path, module: str, names: Sequence[str]) -> Iterator[str]:
 
 def _write(path: Path, text: str) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        new = path.with_name(f"{path.name}.new")
-        new.write_text(text, encoding="utf-8", newline="\n")
-        new.replace(path)
+        save(path, text)
     except OSError as error:
         reason = error.strerror or error
         raise NotesError(f"{path} cannot be written ({reason}); make it writable") from None

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pylit.config import SiteConfig
 from pylit.diagnostics import Report, counted, nearest
-from pylit.languages.blocks import Block, read_blocks
+from pylit.languages.blocks import Block, read_blocks, save
 from pylit.languages.language import WORDS, Language, file_of, read_language
 from pylit.languages.translations import missing, refreshed
 from pylit.model import Module
@@ -114,11 +114,7 @@ def _needed(config: SiteConfig, options: Options) -> Iterator[str]:
 
 def _write(path: Path, text: str) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # On a full disk the translations of before remain.
-        new = path.with_name(f"{path.name}.new")
-        new.write_text(text, encoding="utf-8", newline="\n")
-        new.replace(path)
+        save(path, text)
     except OSError as error:
         reason = error.strerror or error
         raise TranslationError(f"{path} cannot be written ({reason}); make it writable") from None

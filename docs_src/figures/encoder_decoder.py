@@ -118,11 +118,16 @@ def _words(left, top, h, names=SOURCE):
     return [word(left - 8, top + (i + 0.5) * h + 5, name, "end") for i, name in enumerate(names)]
 
 
+def _brief(value, digits=2):
+    """A number with so many decimals; a whole one has none."""
+    return shown(value, None if round(value, digits).is_integer() else digits)
+
+
 def _exact(x, y, row, tone, w, h, digits=3):
     """A row of cells, whose whole numbers have no decimals."""
     found = grid(x, y, [row], tone, w, h, most=4.0, digits=0)
     for j, value in enumerate(row.tolist()):
-        words = shown(value, None if round(value, digits).is_integer() else digits)
+        words = _brief(value, digits)
         kind = "n" if round(value, digits) else "z"
         found.append(text(x + (j + 0.5) * w, y + h / 2 + 4, words, classes=kind))
     return found
@@ -199,11 +204,6 @@ def _attended(asks, q, k, v, names=("question + alive", "verb + alive", "verb + 
         f"{listed(scores, 2)}. Weights: {listed(weights, 3)}. Values: {_rows(v, SOURCE, 2)}. "
         f"Average: {listed(average, 3)}."
     )
-
-
-def _brief(value):
-    """A number of at most two decimals; a whole one has none."""
-    return shown(value, None if round(value, 2).is_integer() else 2)
 
 
 def _sum(before, added, after, name, tone, top=20.0):

@@ -35,6 +35,8 @@ from pylit.source.pages import split_front_matter
 from pylit.source.parse import first_line
 from pylit.source.scopes import decorators, definitions, read_scopes
 
+#: The folder of these files, in that of the site's documents.
+FOLDER = "notes"
 #: The block that stands behind the code.
 REFERENCE = "For reference"
 #: From how many lines on a docstring, or another text in the code, is folded.
@@ -318,9 +320,9 @@ def refreshed(source: SourceFile, file: SourceFile, report: Report) -> tuple[str
     _, blocks = read_blocks(rest, translation=False)
     code, lines, lost = Code(source), file.text.split("\n"), []
     for block in blocks:
-        found = code.find(block)
         if block.place == REFERENCE:
             continue
+        found = code.find(block)
         if found.message:
             lost.append(found)
         elif block.text:

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import dropwhile, takewhile
+from pathlib import Path
 
 _DIGITS = r"(?:(?P<made>[0-9a-f]{8}) → )?(?P<hash>[0-9a-f]{8})"
 _DATED = re.compile(rf"# (?P<place>\S.*?) · {_DIGITS}[ \t]*")
@@ -77,6 +78,14 @@ def read_blocks(text: str, *, translation: bool = True) -> tuple[str, list[Block
 def head_of(place: str, digest: str, made: str = "") -> str:
     """The head of a block; `made` is the digest that its text was made from, if that is another."""
     return f"# {place} · {made} → {digest}" if made not in ("", digest) else f"# {place} · {digest}"
+
+
+def save(path: Path, text: str) -> None:
+    """Write a file of blocks. On a full disk the text of before remains."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f"{path.name}.new")
+    new.write_text(text, encoding="utf-8", newline="\n")
+    new.replace(path)
 
 
 def _is_blank(line: str) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 from pylit.addresses import module_url
 from pylit.cache import CacheError, digest
 from pylit.diagnostics import Diagnostic, Report, Severity, page_failed
-from pylit.languages.annotations import annotated
+from pylit.languages.annotations import FOLDER, annotated
 from pylit.model import Package, ParsedPage, SourceFile
 from pylit.site.inputs import Site
 from pylit.source.discover import read_source
@@ -19,9 +19,6 @@ from pylit.source.installed import Installed, fits, installed, module_file
 from pylit.source.names import targets
 from pylit.source.pages import split_front_matter
 from pylit.source.parse import parse_module
-
-#: The folder of the notes, in that of the site's documents.
-FOLDER = "notes"
 
 
 def annotated_pages(site: Site) -> Iterator[ParsedPage]:

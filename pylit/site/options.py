@@ -16,6 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from pylit.cache import digest
+from pylit.languages.annotations import FOLDER
 from pylit.node.process import MODULES
 from pylit.notes.tex import versions as versions_of_formulas
 from pylit.runs.tasks import versions
@@ -89,7 +90,7 @@ def _files(options: Options) -> Iterator[str | Path]:
     """All files that are not hidden, in environments, in caches or in the output folder."""
     yield options.node_modules / ".package-lock.json"
     # The code of others that notes are on.
-    notes = options.docs / "notes"
+    notes = options.docs / FOLDER
     for path in sorted(notes.rglob("*.md")):
         if code := module_file(path.relative_to(notes).with_suffix(".py").as_posix()):
             yield code

@@ -1,15 +1,13 @@
 """Modules of packages that others have written, where they are installed. Nothing is imported."""
 
 import platform
-import re
 import sys
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
-#: ``>=2.13``, a part of a range of versions.
-_BOUND = re.compile(r"\s*(>=|<=|>|<|==|!=)\s*(\d+(?:\.\d+)*)\s*")
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,29 +51,9 @@ def module_file(place: str) -> Path | None:
 def fits(version: str, bounds: str) -> bool | None:
     """Whether a version is in a range such as ``>=2.13, <2.14``; None if that is no range.
 
-    Numbers count, and what stands behind them does not: ``2.13.0+cpu`` is 2.13.
+    ``2.13.0+cpu`` is 2.13, and a version before it is released counts, too.
     """
-    found = [_BOUND.fullmatch(bound) for bound in bounds.split(",")]
-    if not all(found):
+    try:
+        return SpecifierSet(bounds).contains(version, prereleases=True)
+    except InvalidSpecifier:
         return None
-    return all(_holds(_numbers(version), match[1], _numbers(match[2])) for match in found if match)
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    numbers = re.match(r"\d+(?:\.\d+)*", version.partition("!")[2] or version)
-    found = [int(number) for number in numbers[0].split(".")] if numbers else []
-    while found and not found[-1]:
-        found.pop()
-    return tuple(found)
-
-
-def _holds(version: tuple[int, ...], sign: str, bound: tuple[int, ...]) -> bool:
-    signs = {
-        ">=": version >= bound,
-        "<=": version <= bound,
-        ">": version > bound,
-        "<": version < bound,
-        "==": version == bound,
-        "!=": version != bound,
-    }
-    return signs[sign]
