@@ -5,6 +5,24 @@ from functools import cache
 import torch
 from torch.nn import functional as F
 
+from docs_src.matrix_memory import (
+    ERROR,
+    GREY,
+    KEY,
+    MEMORY,
+    PEOPLE,
+    QUERY,
+    ROWS,
+    SENTENCES,
+    STAGE,
+    VALUE,
+    draw_cells,
+    draw_chain,
+    draw_fruits,
+    draw_look,
+    draw_memory,
+    sum_of,
+)
 from docs_src.tasks import delta_net as task
 from docs_src.tasks import results
 from labml_nn.recurrent.delta_net import delta_rule_chunks, delta_rule_loop
@@ -28,11 +46,9 @@ from pylit.figures.draw import (
     grid,
     hook,
     knot,
-    letter,
     line,
     listed,
     shown,
-    square,
     text,
     title,
 )
@@ -49,15 +65,8 @@ NAMES = {
     "delta rule": ((8, 0.9), (4, 0.9)),
     "β = 0.3": ((8, 0.58), (14, 0.53)),
 }
-#: The roles, as tones of `pylit.figures.draw`.
-KEY, VALUE, QUERY, GREY, MEMORY, ERROR = 1, 2, 3, 4, 5, 6
 
 # --- Ann, Ben and Cleo ----------------------------------------------------------------------------
-
-PEOPLE = {"Ann": (1.0, 0.0), "Ben": (0.0, 1.0), "Cleo": (0.6, 0.8)}
-SENTENCES = (("Ann", (3, 1)), ("Ben", (2, 4)), ("Ann", (1, 1)), ("Cleo", (5, 0)))
-FRUITS = ("apples", "pears")
-ROWS = ("Ann", "Ben")
 
 
 @cache
@@ -79,17 +88,6 @@ def _read(count, beta=1.0, add=False):
     return answer.tolist(), error.tolist(), memory[0, 0].tolist()
 
 
-def _memory(x, y, rows, w=44.0, h=28.0, tone=MEMORY, names=ROWS, fruits=FRUITS, most=5.0):
-    """A matrix: a row for each number of a key, a column for each number of a value."""
-    parts = grid(x, y, rows, tone, w, h, most=most)
-    parts += [text(x - 6, y + (i + 0.5) * h + 4, name, "end") for i, name in enumerate(names)]
-    return parts + _fruits(x, y, w, fruits)
-
-
-def _fruits(x, y, w, fruits=FRUITS):
-    return [text(x + (j + 0.5) * w, y - 6, name, "middle") for j, name in enumerate(fruits)]
-
-
 def sentences():
     """What is known after each of three sentences, if it is added and if it replaces."""
     panels, said = [], []
@@ -98,7 +96,7 @@ def sentences():
         for i in range(3):
             x, rows = 28.0 + i * 90, _read(i + 1, add=add)[2]
             parts.append(text(x + w, 33, f"sentence {i + 1}", "middle", "on"))
-            parts += _memory(x, y, rows, w, names=() if i else ROWS)
+            parts += draw_memory(x, y, rows, w, names=() if i else ROWS)
             said.append(f"{words} {listed(rows[0])}, {listed(rows[1])}")
         parts.append(frame(x - 1, y - 1, 2 * w + 2, 30, ERROR if add else VALUE))
         result = "wrong" if add else "right"
@@ -120,7 +118,7 @@ def _product(name, what):
     parts += [text(x - 10, y + 33, "×", "middle", "on")]
     parts += grid(x, y - 38, [what], VALUE, 46, 28, most=8)
     parts.append(text(x + 100, y - 20, "value", classes=f"t{VALUE}"))
-    parts += _fruits(x, y - 38, 46)
+    parts += draw_fruits(x, y - 38, 46)
     product = [[a * b for b in what] for a in key]
     parts += grid(x, y, product, MEMORY, 46, 28, most=5)
     parts += [text(x + 100, y + 18 + 28 * i, f"{one}’s row") for i, one in enumerate(ROWS)]
@@ -138,50 +136,11 @@ def writing():
     )
 
 
-def _look(key, rows, answer, *, x=104.0, y=48.0, w=54.0, h=32.0, tone=KEY, hooks=False):
-    """A key beside the rows of a memory, and below them what it finds."""
-    name = "{}".format if hooks else lambda _: ""
-    parts = _cells(x - 52, y, [[one] for one in key], tone, 38, h, name("key"), 2.0)
-    parts += [text(x - 7, y + (i + 0.5) * h + 4, "×", "middle") for i in range(2)]
-    parts += _cells(x, y, rows, MEMORY, w, h, name("memory"))
-    parts += [
-        text(x + 2 * w + 8, y + (i + 0.5) * h + 4, f"{one}’s row") for i, one in enumerate(ROWS)
-    ]
-    parts += _fruits(x, y, w)
-    parts.append(line(x - 52, y + 2 * h + 6, x + 2 * w, y + 2 * h + 6, "g"))
-    parts += _cells(x, y + 2 * h + 12, [answer], GREY, w, h, name("answer"))
-    parts.append(text(x - 8, y + 2.5 * h + 16, "sum", "end"))
-    return parts
-
-
-def _cells(x, y, rows, tone, w, h, name="", most=5.0, change=""):
-    """Cells, with a name for a script: that of their numbers; the grounds are ``NAME-ground``."""
-    parts = []
-    for i, row in enumerate(rows):
-        for j, value in enumerate(row):
-            left, top = x + j * w, y + i * h
-            look = {"d": square(left + 1, top + 1, w - 2, h - 2)}
-            look["fill_opacity"] = f"{_strength(value, most):.2f}"
-            ground = element("path", f"k t{tone}", **look)
-            parts.append(hook(ground, name and f"{name}-ground"))
-            middle = top + (h / 2 + 4 if not change else h - 9)
-            parts.append(hook(text(left + w / 2, middle, shown(value), classes="n"), name))
-    return parts
-
-
-def _strength(value, most):
-    return PALE + STRONG * min(abs(value) / most, 1)
-
-
-#: Grounds of cells of the stage: of a 0, and what is added for the largest.
-PALE, STRONG = 0.05, 0.35
-
-
 def reading():
     """Asking for Ann."""
     rows, key = _read(2)[2], PEOPLE["Ann"]
     found = [sum(k * row[j] for k, row in zip(key, rows, strict=True)) for j in range(2)]
-    parts = [title("Ann?"), *_look(key, rows, found, tone=QUERY)]
+    parts = [title("Ann?"), *draw_look(key, rows, found, tone=QUERY)]
     parts.append(text(104 + 116, 144, "what she has"))
     return Figure(
         [Panel(WIDTH, 158, tuple(parts))],
@@ -211,41 +170,37 @@ def adding():
     )
 
 
-#: What the script of the stage needs.
-STAGE = {"pale": PALE, "strong": STRONG, "most": 5.0, "narrow": 2.0}
-
-
 def rule():
     """Read, error, write, ask: for the third sentence, or for one that the reader makes."""
     answer, error, after = _read(3)
     before, (_, value), key = _read(2)[2], SENTENCES[2], PEOPLE["Ann"]
-    read = [title("read"), *_look(key, before, answer, hooks=True)]
+    read = [title("read"), *draw_look(key, before, answer, hooks=True)]
     read.append(text(0, 84, "key", classes=f"t{KEY}"))
     read.append(text(222, 144, "the answer"))
 
     x, w, h = 104.0, 54.0, 32.0
-    wrong = [title("error"), *_fruits(x, 48, w)]
+    wrong = [title("error"), *draw_fruits(x, 48, w)]
     rows = ((value, VALUE, "value", "value"), (answer, GREY, "answer", "− answer"))
     for i, (numbers, tone, name, words) in enumerate((*rows, (error, ERROR, "error", "= error"))):
         y = 48 + i * h + (12 if i == 2 else 0)
-        wrong += _cells(x, y, [numbers], tone, w, h, name)
+        wrong += draw_cells(x, y, [numbers], tone, w, h, name)
         wrong.append(text(x - 10, y + h / 2 + 4, words, "end", "" if tone == GREY else f"t{tone}"))
     wrong.append(line(x - 62, 48 + 2 * h + 6, x + 2 * w, 48 + 2 * h + 6, "g"))
 
     change = [[k * one for one in error] for k in key]
     x, w, y, h = 104.0, 66.0, 84.0, 44.0
     write = [title("write"), text(x - 10, 50, "β × error", "end", f"t{ERROR}")]
-    write += _cells(x, 32, [error], ERROR, w, 28, "written")
-    write += _cells(x - 52, y, [[one] for one in key], KEY, 38, h, "key", 2.0)
+    write += draw_cells(x, 32, [error], ERROR, w, 28, "written")
+    write += draw_cells(x - 52, y, [[one] for one in key], KEY, 38, h, "key", 2.0)
     write += [text(x - 7, y + (i + 0.5) * h + 4, "×", "middle") for i in range(2)]
-    write += _cells(x, y, after, MEMORY, w, h, "after", change="change")
+    write += draw_cells(x, y, after, MEMORY, w, h, "after", change="change")
     for i in range(2):
         for j in range(2):
-            words = _sum(before[i][j], change[i][j])
+            words = sum_of(before[i][j], change[i][j])
             at = x + (j + 0.5) * w, y + i * h + 16
             write.append(hook(text(*at, words, "middle", f"t{ERROR}"), "change"))
         write.append(text(x + 2 * w + 8, y + (i + 0.5) * h + 4, ROWS[i]))
-    write += _fruits(x, y, w)
+    write += draw_fruits(x, y, w)
 
     ask, w = (
         [
@@ -265,8 +220,8 @@ def rule():
     for i, name in enumerate(("Ann", "Ben", "this key")):
         y = 44.0 + i * 40
         ask.append(text(0, y + 20, name))
-        ask += _cells(62, y, [has[i]], VALUE, 50, 32, "has")
-        ask += _cells(176, y, [found[i]], MEMORY, 56, 32, "found")
+        ask += draw_cells(62, y, [has[i]], VALUE, 50, 32, "has")
+        ask += draw_cells(176, y, [found[i]], MEMORY, 56, 32, "found")
         off = element(
             "rect", f"l t{ERROR}", x=174, y=y - 1, width=114, height=34, rx=3, stroke_opacity=0
         )
@@ -310,11 +265,6 @@ def rule():
 
 def _headed(x, words, tone):
     return [text(x + 52, 36, words, "middle", f"t{tone}")]
-
-
-def _sum(old, new):
-    """What was there, and what is added: 3 − 2."""
-    return f"{shown(old)} {'−' if new < -0.005 else '+'} {shown(abs(new))}"
 
 
 def rules():
@@ -444,7 +394,7 @@ def directions():
     parts.append(text(x + 4, plane.at(0, 0)[1] - 6, "0.6", classes=f"t{KEY}"))
     parts.append(text(plane.at(0, 0)[0] + 6, y + 15, "0.8", classes=f"t{KEY}"))
     rows, (answer, *_) = _read(3)[2], _read(4)
-    look = [title("Cleo’s key finds a bit of both"), *_look(PEOPLE["Cleo"], rows, answer)]
+    look = [title("Cleo’s key finds a bit of both"), *draw_look(PEOPLE["Cleo"], rows, answer)]
     look.append(text(222, 144, "the answer"))
     return Figure(
         [Panel(WIDTH, 176, tuple(parts)), Panel(WIDTH, 176, tuple(look))],
@@ -574,7 +524,6 @@ def descent():
 
 def chain():
     """The first formula as boxes, with the numbers of Ann's second sentence."""
-    x, high, gap, parts = 96.0, 28.0, 18.0, []
     answer, error, after = _read(3)
     to = "#delta_rule_loop"
     levels = (
@@ -590,19 +539,8 @@ def chain():
         ),
         ("ask: qₜ Sₜ", QUERY, to, (("y", None), ("ₜ", None)), listed(after[0])),
     )
-    for i, (words, tone, link, symbol, numbers) in enumerate(levels):
-        y = 2 + i * (high + gap)
-        parts.append(box(x, y, 164, high, words, tone, link))
-        if symbol:
-            parts.append(letter(x + 90, y + 18, *symbol))
-        parts.append(text(x + (118 if symbol else 90), y + 18, numbers))
-        if i:
-            parts.append(arrow(x, y - gap, x, y - 2, f"l t{GREY}"))
-    y = 2 + high / 2
-    d = f"M14 {y}H4v{3 * (high + gap)}h8m-4-4l4 4l-4 4"
-    parts.append(element("path", f"l t{MEMORY} thick", d=d))
     return Figure(
-        [Panel(WIDTH, 2 + 5 * high + 4 * gap + 2, tuple(parts))],
+        [draw_chain(levels, 96.0, 164)],
         "A chain of boxes: the memory before, read, error, write, ask. The memory before also "
         f"leads to the box that writes. For Ann the numbers are {listed(answer)}, {listed(error)}, "
         f"and then {listed(after[0])}.",

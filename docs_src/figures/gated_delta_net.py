@@ -4,7 +4,7 @@ from functools import cache
 
 import torch
 
-from docs_src.figures.delta_net import (
+from docs_src.matrix_memory import (
     ERROR,
     GREY,
     KEY,
@@ -15,11 +15,12 @@ from docs_src.figures.delta_net import (
     SENTENCES,
     STAGE,
     VALUE,
-    _cells,
-    _fruits,
-    _look,
-    _memory,
-    _sum,
+    draw_cells,
+    draw_chain,
+    draw_fruits,
+    draw_look,
+    draw_memory,
+    sum_of,
 )
 from docs_src.tasks import gated_delta_net as task
 from docs_src.tasks import results
@@ -36,10 +37,8 @@ from pylit.figures.draw import (
     arrow,
     box,
     cell,
-    element,
     grid,
     hook,
-    letter,
     line,
     listed,
     shown,
@@ -82,7 +81,7 @@ def chapters():
         for i, (head, rows) in enumerate(states):
             x = 34.0 + i * 146
             parts.append(text(x + w, 33, head, "middle", "on"))
-            parts += _memory(x, y, rows, w, names=() if i else ROWS)
+            parts += draw_memory(x, y, rows, w, names=() if i else ROWS)
             said.append(f"{words}, {head}: {listed(rows[0])}, {listed(rows[1])}")
         parts.append(arrow(136, y + 28, 174, y + 28, f"l t{GREY}"))
         if alpha < 1:
@@ -95,9 +94,9 @@ def fading():
     """The whole memory, times 0.1."""
     parts, x, w = [title("chapter two: α = 0.1")], 62.0, 42.0
     parts += [text(0, 73, f"{shown(LEFT)}  ×", classes="on")]
-    parts += _memory(x + 20, 40, _before(), w, 30)
+    parts += draw_memory(x + 20, 40, _before(), w, 30)
     parts.append(text(x + 2 * w + 32, 74, "=", "middle", "on"))
-    parts += _memory(x + 2 * w + 46, 40, _before(LEFT), w, 30, names=())
+    parts += draw_memory(x + 2 * w + 46, 40, _before(LEFT), w, 30, names=())
     return Figure(
         [Panel(WIDTH, 104, tuple(parts))],
         f"{shown(LEFT)} times the memory with the rows (3, 1) and (2, 4) is (0.3, 0.1) and "
@@ -110,8 +109,8 @@ def rule():
     answer, error, after = _read()
     faded, value, key = _before(LEFT), CLEO[1], PEOPLE[CLEO[0]]
     x, w, h = 104.0, 66.0, 44.0
-    fade = [title("fade"), text(0, 96, "α ×", classes="on"), *_fruits(x, 48, w)]
-    fade += _cells(x, 48, faded, MEMORY, w, h, "faded", change="old")
+    fade = [title("fade"), text(0, 96, "α ×", classes="on"), *draw_fruits(x, 48, w)]
+    fade += draw_cells(x, 48, faded, MEMORY, w, h, "faded", change="old")
     for i in range(2):
         for j in range(2):
             words = f"{shown(LEFT)} · {shown(_before()[i][j])}"
@@ -119,31 +118,31 @@ def rule():
             fade.append(hook(text(*at, words, "middle", f"t{GREY}"), "old"))
         fade.append(text(x - 8, 48 + (i + 0.5) * h + 4, ROWS[i], "end"))
 
-    read = [title("read"), *_look(key, faded, answer, hooks=True)]
+    read = [title("read"), *draw_look(key, faded, answer, hooks=True)]
     read += [text(0, 84, "key", classes=f"t{KEY}"), text(222, 144, "the answer")]
 
     w, h = 54.0, 32.0
-    wrong = [title("error"), *_fruits(x, 48, w)]
+    wrong = [title("error"), *draw_fruits(x, 48, w)]
     rows = ((value, VALUE, "value", "value"), (answer, GREY, "answer", "− answer"))
     for i, (numbers, tone, name, words) in enumerate((*rows, (error, ERROR, "error", "= error"))):
         y = 48 + i * h + (12 if i == 2 else 0)
-        wrong += _cells(x, y, [numbers], tone, w, h, name)
+        wrong += draw_cells(x, y, [numbers], tone, w, h, name)
         wrong.append(text(x - 10, y + h / 2 + 4, words, "end", "" if tone == GREY else f"t{tone}"))
     wrong.append(line(x - 62, 48 + 2 * h + 6, x + 2 * w, 48 + 2 * h + 6, "g"))
 
     w, y, h = 72.0, 84.0, 44.0
     write = [title("write"), text(x - 10, 50, "error", "end", f"t{ERROR}")]
-    write += _cells(x, 32, [error], ERROR, w, 28, "error")
-    write += _cells(x - 52, y, [[one] for one in key], KEY, 38, h, "key", 2.0)
+    write += draw_cells(x, 32, [error], ERROR, w, 28, "error")
+    write += draw_cells(x - 52, y, [[one] for one in key], KEY, 38, h, "key", 2.0)
     write += [text(x - 7, y + (i + 0.5) * h + 4, "×", "middle") for i in range(2)]
-    write += _cells(x, y, after, MEMORY, w, h, "after", change="change")
+    write += draw_cells(x, y, after, MEMORY, w, h, "after", change="change")
     for i in range(2):
         for j in range(2):
-            words = _sum(faded[i][j], key[i] * error[j])
+            words = sum_of(faded[i][j], key[i] * error[j])
             at = x + (j + 0.5) * w, y + i * h + 16
             write.append(hook(text(*at, words, "middle", f"t{ERROR}"), "change"))
         write.append(text(x + 2 * w + 6, y + (i + 0.5) * h + 4, ROWS[i]))
-    write += _fruits(x, y, w)
+    write += draw_fruits(x, y, w)
     panels = [Panel(WIDTH, 176, tuple(parts)) for parts in (fade, read, wrong, write)]
     told = (
         f"The key {listed(key)} finds {listed(answer)} of what was there before, and the error is "
@@ -201,7 +200,6 @@ def fresh():
 
 def chain():
     """The formula as boxes, with the numbers of Cleo."""
-    x, high, gap, parts = 90.0, 28.0, 18.0, []
     answer, error, _ = _read()
     to = "#gated_delta_rule_loop"
     levels = (
@@ -212,19 +210,8 @@ def chain():
         ("write: + βₜ kₜᵀ error", MEMORY, to, (("S", MEMORY), ("ₜ", MEMORY)), ""),
         ("ask: qₜ Sₜ", QUERY, to, (("y", None), ("ₜ", None)), "(5, 0)"),
     )
-    for i, (words, tone, link, symbol, numbers) in enumerate(levels):
-        y = 2 + i * (high + gap)
-        parts.append(box(x, y, 140, high, words, tone, link))
-        if symbol:
-            parts.append(letter(x + 76, y + 18, *symbol))
-        parts.append(text(x + (108 if symbol else 76), y + 18, numbers))
-        if i:
-            parts.append(arrow(x, y - gap, x, y - 2, f"l t{GREY}"))
-    y = 2 + high + gap + high / 2
-    d = f"M20 {y}H6v{3 * (high + gap)}h12m-4-4l4 4l-4 4"
-    parts.append(element("path", f"l t{MEMORY} thick", d=d))
     return Figure(
-        [Panel(WIDTH, 2 + 6 * high + 5 * gap + 2, tuple(parts))],
+        [draw_chain(levels, 90.0, 140)],
         "A chain of boxes: the memory before, fade, read, error, write, ask. The faded memory also "
         f"leads to the box that writes. For Cleo the answer is {listed(answer)}, the error "
         f"{listed(error)}.",
@@ -240,10 +227,10 @@ def two_ways():
     )
     for words, rows, name in ways:
         parts, w = [title(words)], 42.0
-        parts += _memory(34, 40, _before(), w, 30)
+        parts += draw_memory(34, 40, _before(), w, 30)
         parts.append(arrow(124, 72, 184, 72, f"l t{GREY}"))
         parts.append(text(154, 62, name.split(",", maxsplit=1)[0], "middle", "on"))
-        parts += _memory(192, 40, rows, w, 30, names=())
+        parts += draw_memory(192, 40, rows, w, 30, names=())
         panels.append(Panel(WIDTH, 104, tuple(parts)))
     return Figure(
         panels,
