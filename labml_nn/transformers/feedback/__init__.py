@@ -16,8 +16,8 @@ layers from 0.) In line 2 the condition holds, because 5 is greater than 4, so `
 becomes 7. In line 3 you need this 7. It is greater than 6, so `y` becomes 6, and the
 program prints 6. Each line changes what the next one means.
 
-![What you carry on from line to line. Dark: set in this line. Thick arrows: what a
-condition looks at.](figure:feedback.program)
+![What you carry on from line to line. Full colour: set in this line. Thick arrows: what
+a condition looks at.](figure:feedback.program)
 
 **Why is this hard for a Transformer?** A [Transformer](../models.py) reads all lines at
 once. Suppose that each line is one **token**, the piece of text that a model reads in

@@ -16,6 +16,7 @@ from torch.nn.functional import normalize
 from docs_src.figures import delta_net as figures
 from docs_src.figures import memory as tasks
 from docs_src.figures import results
+from docs_src.matrix_memory import PALE, STRONG
 from docs_src.tasks import delta_net as task
 from docs_src.tasks import results as measured
 from labml_nn.recurrent.delta_net import DeltaNet, delta_rule_chunk, delta_rule_loop
@@ -345,7 +346,7 @@ def test_the_stage_computes_what_the_rule_computes():
         off.append((found.flatten() - value).abs().max() > 0.005)
         assert seen.places("off", "stroke-opacity") == [float(one) for one in off]
         for values, name in ((memory, "memory"), (after, "after")):
-            grounds = figures.PALE + figures.STRONG * (values.abs() / 5).clamp(max=1)
+            grounds = PALE + STRONG * (values.abs() / 5).clamp(max=1)
             drawn = seen.places(f"{name}-ground", "fill-opacity")
             assert drawn == pytest.approx(grounds.flatten().tolist(), abs=0.006)
         assert f"and {figures.shown(setting['beta'])} of it is written" in seen.said

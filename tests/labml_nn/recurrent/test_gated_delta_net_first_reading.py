@@ -11,7 +11,7 @@ from shown_programs import blocks as shown
 from stages import check_first, play
 
 from docs_src.figures import gated_delta_net as figures
-from docs_src.figures.delta_net import PALE, PEOPLE, STRONG
+from docs_src.matrix_memory import PALE, PEOPLE, STRONG
 from docs_src.tasks import gated_delta_net as task
 from docs_src.tasks import results as measured
 from labml_nn.recurrent.gated_delta_net import GatedDeltaNet, gated_delta_rule_loop
