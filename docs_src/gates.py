@@ -1,4 +1,8 @@
-"""Drawings of gated cells: a gate is a valve in a pipe, closed at 0 and open at 1."""
+"""Drawings of gated cells: a gate is a valve in a pipe, a ring with its number.
+
+The sign means the same wherever its pipe leads: the disc in the ring is how far the valve is open.
+It fills the ring at 1, and there is none at 0.
+"""
 
 import math
 from itertools import pairwise
@@ -12,21 +16,22 @@ GROUND = {"pale": 0.06, "strong": 0.17, "most": 2}
 
 
 def bar(x, y, r, value, *, upright=False):
-    """The path of the wing of a valve: along the pipe at 1, across it at 0."""
-    turned = (1 - value) * math.pi / 2 + (math.pi / 2 if upright else 0)
-    dx, dy = r * math.cos(turned), r * math.sin(turned)
-    return f"M{short(x - dx)} {short(y - dy)}L{short(x + dx)} {short(y + dy)}"
+    """The path of the disc in a valve, whose area says how far it is open."""
+    wide = float(short(r * math.sqrt(max(value, 0))))
+    half = f"a{short(wide)} {short(wide)} 0 1 0 "
+    return f"M{short(x - wide)} {short(y)}{half}{short(2 * wide)} 0{half}{short(-2 * wide)} 0"
 
 
-def valve(x, y, value, *, r=11.0, upright=False, named=""):
-    """A gate in a pipe that runs from left to right, or up; scripts find its wing by its name."""
-    size = {"cx": x, "cy": y, "r": r}
-    wing = element("path", f"l t{GATE} thick", d=bar(x, y, r - 3, value, upright=upright))
+def valve(x, y, value, *, r=13.0, upright=False, named="", size=""):
+    """A gate with its number; scripts find its disc by its name, and the number by `…-number`."""
+    round_ = {"cx": x, "cy": y, "r": r}
+    disc = element("path", f"f t{GATE}", d=bar(x, y, r, value), fill_opacity=".3")
+    words = text(x, y + 4 + 2 * bool(size), rounded(value), classes=f"n {size}".strip())
     return [
-        element("circle", "o", **size),
-        element("circle", f"f t{GATE}", fill_opacity=".12", **size),
-        element("circle", f"l t{GATE}", **size),
-        hook(wing, named),
+        element("circle", "o", **round_),
+        hook(disc, named),
+        element("circle", f"l t{GATE}", **round_),
+        hook(words, named and f"{named}-number"),
     ]
 
 

@@ -3,10 +3,11 @@ stages.brackets = (data, { line, write, keep, show }, parts, step) => {
   const { lines, kinds, sums, moments, left, step: wide, pale, strong, most } = data;
   const whole = (number) => `${Math.round(number * 100) / 100 + 0}`.replace("-", "\u2212");
   const signed = (number) => whole(number).replace(/^(?!\u2212)/, "+");
-  const wing = (x, y, r, value, upright) => {
-    const turned = ((1 - value) * Math.PI) / 2 + (upright ? Math.PI / 2 : 0);
-    const [dx, dy] = [r * Math.cos(turned), r * Math.sin(turned)];
-    return `M${(x - dx).toFixed(1)} ${(y - dy).toFixed(1)}L${(x + dx).toFixed(1)} ${(y + dy).toFixed(1)}`;
+  // The disc in the ring of a gate: its area is how far the gate is open.
+  const open = (name, i, x, y, r, gate) => {
+    const wide = (r * Math.sqrt(gate)).toFixed(1), across = (2 * wide).toFixed(1);
+    parts(name)[i].setAttribute("d", `M${(x - wide).toFixed(1)} ${y}a${wide} ${wide} 0 1 0 ${across} 0a${wide} ${wide} 0 1 0 -${across} 0`);
+    parts(`${name}-number`)[i].textContent = whole(gate);
   };
   const put = (name, i, value) => {
     parts(name)[i].textContent = whole(value);
@@ -23,10 +24,9 @@ stages.brackets = (data, { line, write, keep, show }, parts, step) => {
     return { ...one, c, h: one.o * Math.tanh(c) };
   });
 
-  run.forEach(({ i, f, g, c, h }, t) => {
+  run.forEach(({ i, f, o, g, c, h }, t) => {
     const x = left + t * wide;
-    parts("wing-is")[t].setAttribute("d", wing(x, 34, data.small, i, true));
-    parts("wing-fs")[t].setAttribute("d", wing(x, 66, data.small, f));
+    [i, f, o].forEach((gate, row) => open(`gates-${"ifo"[row]}`, t, x, data.rows[row], data.small, gate));
     parts("made-all")[t].textContent = whole(g);
     put("all-c", t, c);
     put("all-h", t, h);
@@ -36,10 +36,7 @@ stages.brackets = (data, { line, write, keep, show }, parts, step) => {
   const at = moments[Math.round(step)];
   const one = run[at];
   parts("at")[0].setAttribute("x", left + at * wide - wide / 2);
-  for (const [name, [x, y], upright] of [["f", data.forget], ["i", data.input, true], ["o", data.output, true]]) {
-    parts(`wing-${name}`)[0].setAttribute("d", wing(x, y, data.r - 3, one[name], upright));
-    parts(`gate-${name}`)[0].textContent = whole(one[name]);
-  }
+  for (const [name, [x, y]] of [["f", data.forget], ["i", data.input], ["o", data.output]]) open(`gate-${name}`, 0, x, y, data.r, one[name]);
   put("old", 0, one.old);
   put("new", 0, one.c);
   put("made", 0, one.g);

@@ -111,8 +111,10 @@ def flow():
             parts.append(arrow(x - step + w / 2 + 1, 48, x - w / 2 - 4, 48, f"l t{KEPT} thick"))
         parts += number(x, 48, count, KEPT, w=w, h=40, size="large")
         open_ = gate > 0.5
-        parts += pipe(((x, 190), (x, 74)), CANDIDATE if open_ else GREY)
-        parts += valve(x, 132, gate, r=16, upright=True)
+        parts.append(line(x, 190, x, 132, f"l t{CANDIDATE} thick"))
+        above = f"l t{CANDIDATE} thick" if open_ else f"l t{GREY} thin d"
+        parts.append(arrow(x, 132, x, 74, above) if open_ else line(x, 132, x, 74, above))
+        parts += valve(x, 134, gate, r=18, size="large")
         if open_:
             sign = f"+{rounded(made)}" if made > 0 else rounded(made)
             parts.append(text(x + 22, 100, sign, classes=f"large t{CANDIDATE}"))
@@ -120,8 +122,8 @@ def flow():
     parts.append(arrow(50 + 6 * step + w / 2 + 1, 48, 597, 48, f"l t{KEPT} thick"))
     return Figure(
         [Panel(600, 246, tuple(parts))],
-        "Seven steps, from left to right. Above each character of f(g(x)) is a valve, open at "
-        "brackets and closed at letters. Behind an open one +1 or −1 goes up to the count, which "
+        "Seven steps, from left to right. Above each character of f(g(x)) is a valve, with a 1 at "
+        "brackets and a 0 at letters. Behind an open one +1 or −1 goes up to the count, which "
         f"is {listed([round(c, 2) for c in found['c']])}.",
     )
 
@@ -246,32 +248,31 @@ def lanes():
 
 def input_gate():
     """The valve in front of the sum: open at a bracket, closed at a letter."""
-    parts, said = [title("the input gate decides what is added")], []
-    for token, left in (("(", 0.0), ("x", 150.0)):
+    panels, said = [], []
+    for token, words in (("(", "a bracket: open"), ("x", "a letter: closed")):
         found = _follow(f"({token}")
         gate, made, old, new = found["i"][1], found["g"][1], found["c"][0], found["c"][1]
-        x, y = left + 69, 56.0
-        parts += number(left + 18, y, old, KEPT, w=34)
-        parts.append(arrow(left + 37, y, left + 99, y, f"l t{KEPT} thick"))
+        parts, x, y = [title(words)], 116.0, 52.0
+        parts += number(24, y, old, KEPT)
+        parts.append(arrow(46, y, 184, y, f"l t{KEPT} thick"))
         parts.append(knot(x, y, "+", KEPT))
-        parts += number(left + 118, y, new, KEPT, w=34)
-        lower = f"l t{CANDIDATE} thick"
-        parts.append(line(x, 160, x, 118, lower))
-        if gate > 0.5:
-            parts.append(arrow(x, 118, x, y + 12, lower))
-        else:
-            parts.append(line(x, 106, x, y + 12, f"l t{GREY} thin d"))
-        parts += valve(x, 114, gate, r=14, upright=True)
-        parts.append(text(x + 21, 118, rounded(gate), classes=f"t{GATE}"))
-        parts += number(x, 174, made, CANDIDATE, w=34)
-        parts.append(text(x, 205, "candidate", "middle", f"t{CANDIDATE}"))
-        parts.append(text(x + 10, 88, f"+{rounded(gate * made)}", classes="on"))
-        parts.append(word(left + 18, 128, token, size="large"))
+        parts += number(208, y, new, KEPT)
+        parts.append(line(x, 172, x, 118, f"l t{CANDIDATE} thick"))
+        above = f"l t{CANDIDATE} thick" if gate > 0.5 else f"l t{GREY} thin d"
+        parts.append((arrow if gate > 0.5 else line)(x, 118, x, y + 12, above))
+        parts += valve(x, 118, gate, r=15)
+        parts.append(text(x + 23, 122, "input gate", classes=f"t{GATE}"))
+        parts += number(x, 178, made, CANDIDATE)
+        parts.append(text(x + 29, 182, "candidate", classes=f"t{CANDIDATE}"))
+        added = f"{rounded(gate)} · {rounded(made)} = {rounded(gate * made)}"
+        parts.append(text(x + 10, 90, added, classes="on"))
+        parts.append(word(24, 128, token, size="large"))
+        panels.append(Panel(WIDTH, 198, tuple(parts)))
         said.append(
             f"at {token} the gate is {rounded(gate)}, and {rounded(old)} becomes {rounded(new)}"
         )
     return Figure(
-        [Panel(WIDTH, 210, tuple(parts))],
+        panels,
         f"The candidate 1 comes from below through a valve to the cell state: {'; '.join(said)}.",
     )
 
@@ -284,9 +285,9 @@ def forget_gate():
     ):
         y, new = 54.0 + row * 50, 2 * share
         parts += number(20, y, 2, KEPT, w=38)
-        parts.append(arrow(41, y, 152, y, f"l t{KEPT} {'thick' if share else 'thin d'}"))
-        parts += valve(94, y, share, r=14)
-        parts.append(text(94, y - 18, rounded(share), "middle", f"t{GATE}"))
+        parts.append(line(41, y, 94, y, f"l t{KEPT} thick"))
+        parts.append((arrow if share else line)(94, y, 152, y, _flow(KEPT, share)))
+        parts += valve(94, y, share, r=16)
         parts += number(174, y, new, KEPT, w=38)
         parts.append(text(202, y + 4, words))
         said.append(f"{rounded(share)} makes {rounded(new)} of it")
@@ -298,33 +299,36 @@ def forget_gate():
 
 def output_gate():
     """A branch of the line: squeezed by tanh, and shown or not."""
-    parts = [title("the output gate decides what is shown")]
-    for left, gate in ((0.0, 1.0), (150.0, 0.0)):
-        x, y = left + 69, 44.0
-        parts += number(left + 18, y, 2, KEPT, w=34)
-        parts.append(arrow(left + 37, y, left + 99, y, f"l t{KEPT} thick"))
-        parts += number(left + 118, y, 2, KEPT, w=34)
+    panels = []
+    for words, gate in (("open: shown", 1.0), ("closed: not shown", 0.0)):
+        x, y, parts = 116.0, 44.0, [title(words)]
+        parts += number(24, y, 2, KEPT)
+        parts.append(arrow(46, y, 184, y, f"l t{KEPT} thick"))
+        parts += number(208, y, 2, KEPT)
         parts.append(line(x, y, x, 68, f"l t{KEPT}"))
         parts.append(box(x, 68, 40, 22, "tanh", GREY))
-        parts.append(line(x, 90, x, 112, f"l t{HIDDEN} thick"))
+        parts.append(line(x, 90, x, 126, f"l t{HIDDEN} thick"))
         parts.append(text(x + 8, 105, shown(math.tanh(2), 2), classes="on"))
-        if gate:
-            parts.append(arrow(x, 112, x, 158, f"l t{HIDDEN} thick"))
-        else:
-            parts.append(line(x, 138, x, 158, f"l t{GREY} thin d"))
-        parts += valve(x, 126, gate, r=14, upright=True)
-        parts.append(text(x + 21, 130, rounded(gate), classes=f"t{GATE}"))
-        parts += number(x, 174, gate * math.tanh(2), HIDDEN, w=42)
-        parts.append(text(x + 27, 178, "shown", classes=f"t{HIDDEN}"))
+        parts.append((arrow if gate else line)(x, 126, x, 162, _flow(HIDDEN, gate)))
+        parts += valve(x, 128, gate, r=15)
+        parts.append(text(x + 23, 132, "output gate", classes=f"t{GATE}"))
+        parts += number(x, 178, gate * math.tanh(2), HIDDEN)
+        parts.append(text(x + 29, 182, "hidden state", classes=f"t{HIDDEN}"))
+        panels.append(Panel(WIDTH, 196, tuple(parts)))
     return Figure(
-        [Panel(WIDTH, 192, tuple(parts))],
+        panels,
         "Twice a cell state of 2 goes on unchanged, and a branch leads through tanh, which makes "
         "0.96 of it, to a valve. Open, it shows 0.96; closed, it shows 0.",
     )
 
 
+def _flow(tone, share):
+    """The look of a line behind a valve."""
+    return f"l t{tone} thick" if share else f"l t{GREY} thin d"
+
+
 #: Places of the drawing of a cell, in which the script of the stage draws too.
-CELL = {"forget": [86, 44], "input": [152, 108], "output": [214, 120], "r": 13}
+CELL = {"forget": [86, 44], "input": [152, 108], "output": [222, 122], "r": 15}
 
 
 def _cell(old, found, token, t, *, named=False):
@@ -334,37 +338,45 @@ def _cell(old, found, token, t, *, named=False):
     """
     (fx, y), (ix, iy), (ox, oy) = CELL["forget"], CELL["input"], CELL["output"]
     i, f, g, o, c, h = (found[name][t] for name in "ifgoch")
+    low, rail, thin = 178.0, 220.0, f"l t{GREY} thin"
 
     def called(name):
         return name if named else ""
 
-    parts = [text(20, 22, "before", "middle"), text(270, 22, "after", "middle")]
+    # The token decides on the three gates and on the candidate.
+    parts = [
+        line(34, rail, 284, rail, thin),
+        arrow(fx, rail, fx, y + 18, thin),
+        line(120, rail, 120, iy, thin),
+        arrow(120, iy, ix - 18, iy, thin),
+        arrow(ix, rail, ix, low + 17, thin),
+        line(284, rail, 284, oy, thin),
+        arrow(284, oy, ox + 18, oy, thin),
+        text(20, 22, "before", "middle"),
+        text(270, 22, "after", "middle"),
+    ]
     parts += number(20, y, old, KEPT, w=40, named=called("old"))
     parts.append(arrow(41, y, 246, y, f"l t{KEPT} thick"))
     parts += number(268, y, c, KEPT, w=40, named=called("new"))
-    parts += pipe(((ix, 178), (ix, y + 12)), CANDIDATE)
+    parts += pipe(((ix, low - 14), (ix, y + 12)), CANDIDATE)
     parts += pipe(((ox, y), (ox, 60)), KEPT, head=False)
-    parts += pipe(((ox, 82), (ox, 158)), HIDDEN)
+    parts += pipe(((ox, 82), (ox, low - 16)), HIDDEN)
     parts.append(box(ox, 60, 40, 22, "tanh", GREY))
     parts.append(knot(ix, y, "+", KEPT))
-    for name, (x, high), value, upright in (
-        ("f", (fx, y), f, False),
-        ("i", (ix, iy), i, True),
-        ("o", (ox, oy), o, True),
-    ):
-        parts += valve(x, high, value, r=CELL["r"], upright=upright, named=called(f"wing-{name}"))
-        at = ("middle", x, high - 19) if name == "f" else ("start", x + 18, high + 4)
-        words = text(at[1], at[2], rounded(value), at[0], f"t{GATE} halo")
-        parts.append(hook(words, called(f"gate-{name}")))
+    for name, (x, high), value in (("f", (fx, y), f), ("i", (ix, iy), i), ("o", (ox, oy), o)):
+        parts += valve(x, high, value, r=CELL["r"], named=called(f"gate-{name}"))
+    parts.append(text(fx, 22, "forget", "middle", f"t{GATE}"))
+    parts.append(text(ix + 19, iy + 4, "input", classes=f"t{GATE}"))
+    parts.append(text(ox + 21, oy - 8, "output", classes=f"t{GATE}"))
     kept, added = text(112, y + 18, rounded(f * old), "middle", "on halo"), i * g
     parts.append(hook(kept, called("kept")))
-    parts.append(hook(text(ix - 8, 78, _signed(added), "end", "on halo"), called("added")))
-    parts += number(ix, 190, g, CANDIDATE, w=40, named=called("made"))
-    parts += number(ox, 172, h, HIDDEN, w=44, named=called("shown"))
-    parts.append(text(ix - 26, 194, "candidate", "end", f"t{CANDIDATE}"))
-    parts.append(text(ox + 28, 176, "shown", "start", f"t{HIDDEN}"))
-    parts.append(hook(word(22, 136, token, size="large"), called("token")))
-    parts.append(text(22, 156, "token", "middle"))
+    parts.append(hook(text(ix - 8, 80, _signed(added), "end", "on halo"), called("added")))
+    parts += number(ix, low, g, CANDIDATE, w=40, named=called("made"))
+    parts += number(ox, low, h, HIDDEN, w=44, named=called("shown"))
+    parts.append(text(ix + 24, low + 28, "candidate", classes=f"t{CANDIDATE}"))
+    parts.append(text(ox + 26, low + 4, "shown", classes=f"t{HIDDEN}"))
+    parts.append(hook(word(18, rail + 8, token, size="large"), called("token")))
+    parts.append(text(18, rail - 24, "token", "middle"))
     return parts
 
 
@@ -378,7 +390,7 @@ def cell():
     found = _follow("f(g(")
     parts = _cell(found["c"][2], found, "(", 3)
     return Figure(
-        [Panel(WIDTH, 208, tuple(parts))],
+        [Panel(WIDTH, 234, tuple(parts))],
         "The cell state 1 passes an open valve, the forget gate. The candidate 1 passes another "
         "one, the input gate, and is added: 2. A branch leads through tanh and the output gate, "
         f"and {found['h'][3]:.2f} is shown.",
@@ -389,7 +401,7 @@ def sigmoid():
     """From a sum to a gate: the curve of the sigmoid, and the valve at three places."""
     plot = Plot(
         (-11, 11),
-        (-0.15, 1.1),
+        (-0.2, 1.15),
         title="the sigmoid makes a gate of a sum",
         x_label="sum",
         height=140,
@@ -398,13 +410,13 @@ def sigmoid():
     )
     xs = [i / 2 for i in range(-22, 23)]
     plot.line(xs, [1 / (1 + math.exp(-x)) for x in xs], GATE)
-    for a, dx, dy, anchor in ((-10, 18, -8, "start"), (0, 20, 4, "start"), (10, -20, 18, "end")):
+    for a, dx, dy, anchor in ((-10, -4, -22, "start"), (0, 22, 4, "start"), (10, 4, 32, "end")):
         gate = 1 / (1 + math.exp(-a))
         x, y = plot.at(a, gate)
-        for part in valve(x, y, gate, r=10):
+        for part in valve(x, y, gate):
             plot.add(part)
         told = f"{gate:.5f}".rstrip("0")
-        plot.add(text(x + dx, y + dy, f"{shown(a)} → {told}", anchor, "on halo"))
+        plot.add(text(x + dx, y + dy, f"{shown(a)} → {told}", anchor, "on"))
     return Figure(
         [plot.panel()],
         "The curve of the sigmoid rises from 0 to 1. −10 gives 0.00005, a closed valve; 0 gives "
@@ -414,26 +426,34 @@ def sigmoid():
 
 def weights():
     """The weights by hand, of which an opening bracket picks the second column."""
-    w, h, x, y = 40.0, 28.0, 82.0, 46.0
+    w, h, x, y = 40.0, 32.0, 82.0, 46.0
     names = ("letter", "(", ")", "⏎")
-    parts = [letter(x + 2 * w, 14, ("W", None), at="middle")]
+    left = [title("W: a column for each kind of token")]
     for j, name in enumerate(names):
         at = x + (j + 0.5) * w
         drawn = text(at, y - 8, name, "middle") if j in (0, 3) else word(at, y - 8, name)
-        parts.append(drawn)
-    for i, name in enumerate(SAID):
-        tone = CANDIDATE if name == "candidate" else GATE
-        parts += grid(x, y + i * h, [SUMS[i]], tone, w, h, most=24)
-        parts.append(text(x - 8, y + (i + 0.5) * h + 4, name, "end", f"t{tone}"))
-    parts.append(frame(x + w - 1, y - 24, w + 2, 4 * h + 27, KEPT))
-    parts.append(text(x + 4 * w + 8, y + h + 4, "sums at", classes="on"))
-    parts.append(word(x + 4 * w + 20, y + h + 22, "(", size="mid"))
+        left.append(drawn)
+    found, made = _follow("("), []
+    right = [title("what the token ( makes of it"), text(51, y - 8, "its sums", "middle")]
+    for i, (name, short_name) in enumerate(zip(SAID, "ifgo", strict=True)):
+        is_gate = name != "candidate"
+        tone, middle = GATE if is_gate else CANDIDATE, y + (i + 0.5) * h
+        left += grid(x, y + i * h, [SUMS[i]], tone, w, h, most=24)
+        left.append(text(x - 8, middle + 4, name, "end", f"t{tone}"))
+        right += grid(31, y + i * h, [[SUMS[i][1]]], tone, w, h, most=24)
+        right.append(arrow(76, middle, 150, middle, f"l t{GREY}"))
+        right.append(text(112, middle - 5, "σ" if is_gate else "tanh", "middle"))
+        value = found[short_name][0]
+        made.append(f"{name} {rounded(value)}")
+        drawn = valve(170, middle, value) if is_gate else number(170, middle, value, tone, w=36)
+        right += [*drawn, text(194, middle + 4, "open" if is_gate else "add 1")]
+    left.append(frame(x + w - 1, y - 24, w + 2, 4 * h + 27, GREY))
     return Figure(
-        [Panel(WIDTH, y + 4 * h + 6, tuple(parts))],
+        [Panel(WIDTH, y + 4 * h + 6, tuple(left)), Panel(WIDTH, y + 4 * h + 6, tuple(right))],
         "A matrix with a row for each sum and a column for each kind of token: letter, opening "
         "bracket, closing bracket, end of line. "
         + "; ".join(f"{name} {listed(row)}" for name, row in zip(SAID, SUMS, strict=True))
-        + ". The second column is framed.",
+        + f". The second column is framed. Its sums become: {', '.join(made)}.",
     )
 
 
@@ -445,24 +465,24 @@ def line_by_hand():
     """The whole line in columns, and the cell at the step that is read."""
     read = LINES[0]
     found, first = _follow(read), MOMENTS[0]
-    parts, left, step = [], 61.0, 30.0
+    parts, left, step = [], 70.0, 28.8
     rows = (
-        ("input", "i", GATE, 34.0),
-        ("forget", "f", GATE, 66.0),
-        ("cand.", "g", CANDIDATE, 98.0),
+        ("input", "i", GATE, 18.0),
+        ("forget", "f", GATE, 48.0),
+        ("output", "o", GATE, 78.0),
+        ("candidate", "g", CANDIDATE, 106.0),
         ("cell", "c", KEPT, 136.0),
-        ("shown", "h", HIDDEN, 170.0),
+        ("shown", "h", HIDDEN, 168.0),
     )
     for words, _, tone, y in rows:
         parts.append(text(0, y + 4, words, classes=f"t{tone}"))
-    around = {"x": left + first * step - step / 2, "y": 16, "width": step, "height": 206, "rx": 4}
+    around = {"x": left + first * step - step / 2, "y": 1, "width": step, "height": 222, "rx": 4}
     parts.append(hook(element("rect", f"l t{KEPT}", **around), "at"))
     for t, token in enumerate(read):
         x = left + t * step
         for _, name, tone, y in rows:
             if tone == GATE:
-                up = name == "i"
-                parts += valve(x, y, found[name][t], r=10, upright=up, named=f"wing-{name}s")
+                parts += valve(x, y, found[name][t], named=f"gates-{name}")
             elif name == "g":
                 words = text(x, y + 4, rounded(found[name][t]), "middle", f"t{CANDIDATE}")
                 parts.append(hook(words, "made-all"))
@@ -482,12 +502,13 @@ def line_by_hand():
         "moments": MOMENTS,
         "left": left,
         "step": step,
-        "small": 7,
+        "small": 13,
+        "rows": [y for _, _, tone, y in rows if tone == GATE],
         **GROUND,
         **CELL,
     }
     return Figure(
-        [Panel(WIDTH, 226, tuple(parts)), Panel(WIDTH, 212, tuple(big))],
+        [Panel(WIDTH, 226, tuple(parts)), Panel(WIDTH, 234, tuple(big))],
         f"A line in eight columns, and the cell at one of them. {told}.",
         stage=Stage(
             "brackets",

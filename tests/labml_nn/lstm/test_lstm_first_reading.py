@@ -178,15 +178,21 @@ def test_the_stage_computes_what_the_module_computes():
             ("shown", found["h"][t]),
             ("kept", found["f"][t] * old),
             ("added", found["i"][t] * found["g"][t]),
-            *((f"gate-{gate}", found[gate][t]) for gate in "ifo"),
+            *((f"gate-{gate}-number", found[gate][t]) for gate in "ifo"),
         ):
             assert seen.numbers(name) == pytest.approx([value], **close), name
-        for gate, value in (("i", found["i"]), ("f", found["f"])):
-            x, y = figures.CELL[{"i": "input", "f": "forget"}[gate]]
-            wing = seen.elements[f"wing-{gate}"][0].attributes["d"]
-            drawn = bar(x, y, figures.CELL["r"] - 3, value[t], upright=gate == "i")
-            assert numbers(wing) == pytest.approx(numbers(drawn), abs=0.11)
-            assert len(seen.elements[f"wing-{gate}s"]) == len(line)
+        rows = dict(zip("ifo", figure.stage.data["rows"], strict=True))
+        for gate, key in (("i", "input"), ("f", "forget"), ("o", "output")):
+            disc = seen.elements[f"gate-{gate}"][0].attributes["d"]
+            x, y = figures.CELL[key]
+            drawn = bar(x, y, figures.CELL["r"], found[gate][t])
+            assert numbers(disc) == pytest.approx(numbers(drawn), abs=0.11)
+            discs = seen.elements[f"gates-{gate}"]
+            assert len(discs) == len(line)
+            x = figure.stage.data["left"] + t * figure.stage.data["step"]
+            drawn = bar(x, rows[gate], figure.stage.data["small"], found[gate][t])
+            assert numbers(discs[t].attributes["d"]) == pytest.approx(numbers(drawn), abs=0.11)
+            assert seen.numbers(f"gates-{gate}-number") == pytest.approx(found[gate], **close)
         (at,) = seen.places("at", "x")
         left, step = figure.stage.data["left"], figure.stage.data["step"]
         assert at == pytest.approx(left + t * step - step / 2)
