@@ -16,12 +16,22 @@ English. So a translation never speaks of code that has changed since.
 `refreshed` writes such a file anew: blocks in the order of the module, the English of today above
 each, ``1f3a9c04 → 77d2b10e`` in the head of one whose English has changed, and at the end what is
 no longer in the module. Who has mended a translation leaves only the last digest. See decision 046.
+
+A file may say one thing that the English does not: what the first reading of a page was, in short.
+Such a block stands at the end of that reading, and its digest is that of the whole of it::
+
+    # in short · 7b02c3d1
+
+    ## 小结
+
+    1. 五行。
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from types import MappingProxyType
@@ -38,6 +48,9 @@ from pylit.notes.markdown import parser
 #: Keys of the front matter that are translated.
 _KEYS = ("title", "summary")
 _GONE = "no longer in English"
+_IDLE = "signs that mark nothing"
+#: The place of a block that the English has not, at the end of the first reading.
+IN_SHORT = "in short"
 _HEADING = re.compile(r"#{1,6}[ \t]+\S")
 #: Code, and the output of code, as pages show notebooks.
 _NO_WORDS = re.compile(
@@ -88,6 +101,18 @@ def _passages(module: Module) -> Iterator[Passage]:
                 yield Passage(place or number, part.text, section, part)
 
 
+def reading_hash(module: Module) -> str:
+    """Eight digits that change with the words of the first reading; none without one."""
+    texts = [p.text for p in passages(module) if p.note and _in_reading(module, p)]
+    return digest_of("\n".join([IN_SHORT, *texts])) if texts else ""
+
+
+def _in_reading(module: Module, passage: Passage) -> bool:
+    """Whether a passage stands above all definitions."""
+    sections = module.sections[: passage.section + 1]
+    return not any(section.definition for section in sections)
+
+
 def _parts(note: Note) -> Iterator[tuple[str, Note]]:
     """A note, cut before its headings and before its definitions, each with the term if any."""
     lines, starts, folded = note.text.split("\n"), {0: ""}, 0
@@ -124,6 +149,8 @@ def refreshed(
     places = {block.place: block for block in blocks if block.text}
     found = list(passages(module))
     hashes = {passage.hash for passage in found}
+    short, reading = places.get(IN_SHORT), reading_hash(module)
+    last = [passage for passage in found if _in_reading(module, passage)][-1:]
     parts = [before.strip() or opening]
     used: set[str] = set()
     for passage in found:
@@ -139,6 +166,9 @@ def refreshed(
             used.add(block.hash)
         parts += [head_of(passage.place, passage.hash, made), _quoted(passage.text)]
         parts += [text] if text else []
+        if short and reading and passage in last:
+            parts += [head_of(IN_SHORT, reading, short.hash), short.text]
+            used.add(short.hash)
     for block in blocks:
         if block.text and block.hash not in used:
             place = block.place.removeprefix(f"{_GONE}: ")
@@ -163,6 +193,9 @@ def missing(module: Module, text: str) -> Iterator[tuple[Passage, int, bool]]:
         if passage.hash not in made:
             block = places.get(passage.place)
             yield passage, block.head if block else 0, bool(block and block.text)
+    short = places.get(IN_SHORT)
+    if short and short.hash != reading_hash(module):
+        yield Passage(IN_SHORT, short.text), short.head, True
 
 
 class TranslatedTerms:
@@ -205,6 +238,7 @@ def translated(
     headings = [(h.line, h.slug) for note in draft.notes() for h in note.headings]
     values = dict(module.front_matter)
     notes: dict[int, list[Note]] = {}
+    reading: Passage | None = None
     for passage in _passages(module):
         if passage.note and not passage.place:
             notes.setdefault(passage.section, []).append(passage.note)
@@ -229,6 +263,13 @@ def translated(
             note = replace(passage.note, anchors=anchors, language=languages[0])
             left += 1
         notes.setdefault(passage.section, []).append(note)
+        if _in_reading(module, passage):
+            reading = passage
+    short = blocks.get(reading_hash(module))
+    if short and short.place == IN_SHORT and reading and reading.note:
+        _check_alone(short, file, report)
+        note = replace(reading.note, text=short.text, first_line=short.line, column=0)
+        notes[reading.section].append(replace(note, path=file.display, anchors=()))
     sections = tuple(
         replace(section, notes=tuple(notes.get(number, ())))
         for number, section in enumerate(module.sections)
@@ -241,11 +282,7 @@ def _check(
     passage: Passage, block: Block, file: SourceFile, terms: TranslatedTerms, report: Report
 ) -> None:
     """Report what a translation has not in common with its passage."""
-
-    def fault(message: str, hint: str) -> None:
-        source = file.lines[block.head - 1]
-        report.add(Diagnostic(file.display, block.line, 1, "translation", message, hint, source))
-
+    fault = partial(_fault, block, file, report)
     english, translation = _marks(passage.text), _marks(block.text)
     for marks, message, hint in (
         (english - translation, "lacks {}", "write it as in the English text"),
@@ -256,6 +293,18 @@ def _check(
     for term, form in terms.unused(english.words, translation.words):
         hint = "use it, or give docs_src/locale its other forms: `name | form, form` in glossary.md"
         fault(f"says “{term}” in other words than the glossary, “{form}”", hint)
+
+
+def _check_alone(block: Block, file: SourceFile, report: Report) -> None:
+    """Report signs that mark nothing, in a block that no passage stands beside."""
+    for kind, sign in _marks(block.text):
+        if kind == _IDLE:
+            _fault(block, file, report, f"has {kind} `{sign}`", "set them as Markdown reads them")
+
+
+def _fault(block: Block, file: SourceFile, report: Report, message: str, hint: str) -> None:
+    source = file.lines[block.head - 1]
+    report.add(Diagnostic(file.display, block.line, 1, "translation", message, hint, source))
 
 
 def _shown(marks: Mapping[tuple[str, str], int]) -> Iterator[str]:
@@ -275,7 +324,7 @@ def _marks(text: str) -> _Marks:
         if token.type == "text":
             words.append(token.content)
             if "**" in token.content:
-                found["signs that mark nothing", "**"] += 1
+                found[_IDLE, "**"] += 1
         elif token.type == "code_inline":
             found["the code", token.content] += 1
         elif token.type.startswith("math_inline"):

@@ -190,6 +190,58 @@ def test_what_is_no_longer_in_english_is_kept_at_the_end(tmp_path: Path) -> None
     succeed(tmp_path)
 
 
+def in_short(root: Path, text: str = "## 小结\n\n1. 一句话，有 $x^3$。") -> None:
+    """Add what the English has not, with the digest of the first reading."""
+    path = root / ONE
+    path.write_text(f"{path.read_text()}\n# in short · 00000000\n\n{text}\n")
+    assert translate(root) == 0
+    path.write_text(re.sub(r"(# in short · )[0-9a-f]{8} → ", r"\1", path.read_text()))
+
+
+def test_a_page_may_say_in_short_what_its_first_reading_was(tmp_path: Path) -> None:
+    chinese(tmp_path)
+    in_short(tmp_path)
+    assert [block.place for block in read_blocks((tmp_path / ONE).read_text())[1]] == [
+        *["title", "summary", "page, 1", "in short", "One, 1", "One.say, 1"]
+    ]
+    succeed(tmp_path)
+    page, english = read(tmp_path, "zh/pkg/one.html"), read(tmp_path, "pkg/one.html")
+    assert page.index("它有") < page.index("一句话") < page.index("不止没有")
+    assert '<h2 id="小结">' in page and "小结" not in english and not left(page)
+    # The Markdown of the page has it, too.
+    assert "一句话" in read(tmp_path, "zh/pkg/one.html.md")
+    before = tree(tmp_path / "docs_src")
+    assert translate(tmp_path) == 0
+    assert tree(tmp_path / "docs_src") == before
+
+
+def test_what_a_page_says_in_short_goes_when_its_first_reading_changes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chinese(tmp_path)
+    in_short(tmp_path)
+    edit(tmp_path, "pkg/one.py", "More than none.", "More than nothing.")
+    succeed(tmp_path)
+    assert "一句话" in read(tmp_path, "zh/pkg/one.html")
+    edit(tmp_path, "pkg/one.py", "It has $a + b$", "It still has $a + b$")
+    succeed(tmp_path)
+    assert "一句话" not in read(tmp_path, "zh/pkg/one.html")
+    capsys.readouterr()
+    assert main(["translate", "zh", "--missing"], tmp_path) == 0
+    assert "in short: the English has changed" in capsys.readouterr().out
+    for _ in range(2):
+        assert translate(tmp_path) == 0
+        text = (tmp_path / ONE).read_text()
+        assert len(re.findall(r"# in short · [0-9a-f]{8} → [0-9a-f]{8}\n\n## 小结", text)) == 1
+
+
+def test_signs_that_mark_nothing_are_told_of_what_a_page_says_in_short(tmp_path: Path) -> None:
+    chinese(tmp_path)
+    in_short(tmp_path, "它**有。**的")
+    (fault,) = build(tmp_path).report
+    assert fault.path == ONE and fault.message == "has signs that mark nothing `**`"
+
+
 @pytest.mark.parametrize(
     ("place", "text", "message"),
     [
