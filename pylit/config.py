@@ -238,11 +238,14 @@ def settings(kind: Any = SiteConfig, header: str = "") -> Iterator[tuple[str, st
 
 #: The files of settings, below the folder of a site: one of the two.
 SITE_TOML, PYPROJECT = "docs_src/site.toml", "pyproject.toml"
+#: The folder of notes on the code of others, which need no settings.
+NOTES = "docs_src/notes"
 
 
 def has_settings(root: Path) -> bool:
     """Whether a folder is that of a site."""
-    return (root / SITE_TOML).is_file() or "pylit" in _table(_project(root, Report()), "tool")
+    files = (root / SITE_TOML).is_file() or (root / NOTES).is_dir()
+    return files or "pylit" in _table(_project(root, Report()), "tool")
 
 
 def load_config(root: Path, report: Report) -> SiteConfig | None:
@@ -253,6 +256,10 @@ def load_config(root: Path, report: Report) -> SiteConfig | None:
     project = _project(root, report)
     tools = _table(project, "tool")
     values = _table(tools, "pylit") if "pylit" in tools else None
+    if values is None and (root / NOTES).is_dir() and not (root / SITE_TOML).exists():
+        whose = ", ".join(sorted(path.stem for path in (root / NOTES).glob("[!.]*")))
+        summary = "Notes beside the code that they speak of, as it is installed."
+        return _located(SiteConfig(title=f"Notes on {whose}", summary=summary), {}, root)
     if (root / SITE_TOML).exists() or (values is None and len(report) == before):
         if values is not None:
             message, hint = "has settings, and [tool.pylit] too", "keep one of the two"

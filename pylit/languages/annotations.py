@@ -27,7 +27,9 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher, get_close_matches
 from functools import cached_property
 from itertools import groupby
+from pathlib import PurePath
 
+from pylit.config import NOTES
 from pylit.diagnostics import Diagnostic, Report, Severity
 from pylit.languages.blocks import Block, digest_of, head_of, read_blocks
 from pylit.model import Definition, Module, Note, Package, Section, SourceFile, Span
@@ -36,7 +38,7 @@ from pylit.source.parse import first_line
 from pylit.source.scopes import decorators, definitions, read_scopes
 
 #: The folder of these files, in that of the site's documents.
-FOLDER = "notes"
+FOLDER = PurePath(NOTES).name
 #: The block that stands behind the code.
 REFERENCE = "For reference"
 #: From how many lines on a docstring, or another text in the code, is folded.
@@ -110,7 +112,12 @@ class Code:
         return Span(first, last)
 
     def statement(self, line: int) -> Span:
-        """The outermost statement that begins on a line, else the innermost one around it."""
+        """The outermost statement that begins on a line, else the innermost one around it.
+
+        A comment speaks of what follows it.
+        """
+        while self.lines[line - 1].lstrip().startswith("#") and line < len(self.lines):
+            line += 1
         nodes = [node for node in ast.walk(self._tree) if isinstance(node, ast.stmt)]
         around = [s for s in map(_span, nodes) if s.first <= line <= s.last]
         begins = [span for span in around if span.first == line]

@@ -17,7 +17,16 @@ from operator import itemgetter
 from pylit.addresses import Anchors, compare_url, relative
 from pylit.cache import Cache, digest
 from pylit.diagnostics import Diagnostic, Report, nearest
-from pylit.model import HEADING, Draft, Formula, GeneratedPage, Heading, NoteHtml, generated_page
+from pylit.model import (
+    HEADING,
+    Draft,
+    Formula,
+    GeneratedPage,
+    Heading,
+    NoteHtml,
+    SourceFile,
+    generated_page,
+)
 from pylit.pages.draft import TEMPLATE_IDS, elsewhere, first_words
 from pylit.source.highlight import escape as escape_code
 
@@ -369,18 +378,18 @@ def read_comparisons(pages: Sequence[GeneratedPage], report: Report) -> Iterator
     modules = {draft.name: draft for _, draft in pages if draft.own and not draft.prose}
     for parsed, draft in pages:
         if draft.own and "compare" in draft.front_matter:
-            yield from _read(draft, parsed.source.lines, modules, report)
+            yield from _read(draft, parsed.module.headed, modules, report)
 
 
 def _read(
-    new: Draft, lines: Sequence[str], modules: Mapping[str, Draft], report: Report
+    new: Draft, file: SourceFile, modules: Mapping[str, Draft], report: Report
 ) -> Iterator[Comparison]:
-    value, seen = new.front_matter["compare"], {""}
+    lines, value, seen = file.lines, new.front_matter["compare"], {""}
     first = next((n for n, text in enumerate(lines) if text.strip().startswith("compare")), 0)
 
     def fault(word: str, message: str, hint: str) -> None:
         line = next((n for n in range(first, len(lines)) if word in lines[n]), first)
-        place = new.display, line + 1, lines[line].find(word) + 1
+        place = file.display, line + 1, lines[line].find(word) + 1
         report.add(Diagnostic(*place, "front-matter", message, hint, lines[line]))
 
     if new.prose or not re.fullmatch(f"(?:{_REQUEST.pattern})+", value):

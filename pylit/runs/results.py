@@ -42,7 +42,7 @@ class SiteRuns(ExitStack):
         super().__init__()
         own = [page for page in pages if page.source.own]
         self._sources = {page.source.name: page.source.digest for page in own}
-        self._docs, texts = docs, [page.source.text for page in own]
+        self._docs, texts = docs, [page.module.headed.text for page in own]
         where = [page.module for page in own if not page.prose], docs, cache, generator, worker
         self._figures = self.enter_context(FigureRuns(*where, texts=texts))
         self._traces = self.enter_context(ShapeRuns(*where))

@@ -1,11 +1,14 @@
 """Notes on the code of a package that others have written, and that is never imported."""
 
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from site_tools import build, edit, make_site, succeed
+from site_tools import build, cache, count, edit, make_site, succeed
 
+from pylit.addresses import replay_url
 from pylit.cli import main
 from pylit.source.installed import fits
 
@@ -153,6 +156,142 @@ def test_the_command_begins_notes_and_marks_those_whose_code_has_changed(
     assert main(["notes", "theirs.deep", "Layer"]) == 0
     assert "\n# Layer\n" in (site / NOTES).read_text(encoding="utf-8")
     assert main(["notes", "theirs.deeper"]) == 2
+
+
+RUNS = """import sys
+
+import torch
+
+sys.path.insert(0, "{packages}")
+from theirs.deep import Layer
+
+
+def trace(T, C):
+    Layer().run(torch.randn(T, C).sum(0, keepdim=True) * 0 + 1)
+
+
+def replay():
+    '''Their layer runs
+
+    What it makes of ones.
+
+    * Subtract, `z = y - 3`: It subtracts.
+    '''
+    yield {{"T": ["a", "b"]}}
+    Layer().run(torch.ones(1))
+"""
+RUN_CODE = CODE.replace('raise SystemExit("imported")', "").replace("if y:", "if y is not None:")
+RUN_CODE = RUN_CODE.replace("        if z:\n            return None\n", "        unread(z)\n")
+
+
+def run_site(site: Path) -> Path:
+    """The site with a run of their layer, which is imported for it."""
+    (site.parent / "installed/theirs/__init__.py").write_text("", encoding="utf-8")
+    (site.parent / "installed/theirs/deep.py").write_text(RUN_CODE, encoding="utf-8")
+    edit(site, NOTES, '"if" after "z = y - 3"\n\nThe second', '"unread(z)"\n\nThe second')
+    return make_site(
+        site,
+        {
+            NOTES: (site / NOTES).read_text(encoding="utf-8"),
+            "docs_src/traces/theirs/deep.py": RUNS.format(packages=site.parent / "installed"),
+        },
+    )
+
+
+def test_lines_of_others_have_the_shapes_of_a_run_and_a_replay(site: Path) -> None:
+    succeed(run_site(site))
+    html = page(site)
+    assert re.search(r"z = .*?<samp><i><b>z</b> \[1, C\]", html)
+    # What is folded has neither shapes nor steps, though it ran.
+    script = (site / "site" / replay_url("theirs/deep.html")).read_text(encoding="utf-8")
+    data = json.loads(script[script.index("(") + 1 : script.rindex(")")])
+    folded = RUN_CODE.split("\n").index("    return x") + 1
+    assert folded not in {step["line"] for step in data["steps"]}
+    assert {step["stack"][-1] for step in data["steps"]} == {"Layer.run"}
+    assert data["stops"][0]["name"] == "Subtract"
+
+
+@pytest.mark.parametrize(
+    "old, new, line",
+    [
+        ("Here it subtracts.", "* `z` has shape `[C, 1]`.", 16),
+        ("Behind the code.", "| Symbol | Code | Shape |\n|--|--|--|\n| $z$ | `z` | `[C]` |", 26),
+    ],
+)
+def test_a_shape_that_did_not_run_is_a_fault_in_the_notes(
+    site: Path, old: str, new: str, line: int
+) -> None:
+    edit(run_site(site), NOTES, old, new)
+    (only,) = faults(site)
+    assert only.startswith(f"{NOTES}:{line}:") and "error[shape-note]: `z` is said to be" in only
+    assert "at theirs/deep.py:21" in only
+
+
+def test_another_version_of_the_package_runs_again(
+    site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[list[str]] = []
+    count(monkeypatch, started, lambda task: task.function)
+    succeed(run_site(site))
+    edit(site, NOTES, "Read this first.", "Read this before.")
+    succeed(site)
+    assert len(started) == 1
+    info = "installed/theirs_dist-1.2.3.dist-info/METADATA"
+    edit(site.parent, info, "Version: 1.2.3", "Version: 1.2.4")
+    edit(site, NOTES, "Read this before.", "Read this first.")
+    succeed(site)
+    assert len(started) == 2
+
+
+def test_notes_show_figures_and_are_compared(site: Path) -> None:
+    edit(site, NOTES, "title:", "compare: pkg.ours\ntitle:")
+    edit(site, NOTES, "Read this first.", "![One bar.](figure:bars.one)")
+    ours = "class Layer:\n    def run(self, x):\n        z = x - 3\n        return z\n"
+    figure = (
+        "from pylit.figures.draw import Figure, Panel, element\n\n\ndef one():\n"
+        "    bar = element('rect', 'f t0', width=20, height=14)\n"
+        "    return Figure([Panel(288, 40, (bar,))], 'A bar.')\n"
+    )
+    make_site(
+        site,
+        {
+            NOTES: (site / NOTES).read_text(encoding="utf-8"),
+            "pkg/ours.py": ours,
+            "docs_src/figures/bars.py": figure,
+        },
+    )
+    succeed(site)
+    assert "A bar." in page(site)
+    compared = (site / "site/compare/pkg.ours...theirs.deep.html").read_text(encoding="utf-8")
+    assert "subtracts" in compared and "pkg.ours...theirs.deep.html" in page(site)
+    edit(site, NOTES, "compare: pkg.ours", "compare: pkg.yours")
+    (only,) = faults(site)
+    assert only.startswith(f"{NOTES}:4:10: error[front-matter]: there is no module `pkg.yours`")
+
+
+def test_a_comment_that_is_quoted_speaks_of_what_follows_it(site: Path) -> None:
+    edit(site.parent, "installed/theirs/deep.py", "        z = y", "        # less\n        z = y")
+    edit(site, NOTES, '"z = y - 3"\n\nHere', '"# less" · 00000000\n\nHere')
+    (only,) = faults(site)
+    assert "has changed since this note was written" in only
+    assert main(["notes", "theirs.deep"], home=site) == 0
+    edit(site, NOTES, "00000000 → ", "")
+    succeed(site)
+    edit(site.parent, "installed/theirs/deep.py", "y = x + 1", "y = x + 2")
+    assert not [fault for fault in faults(site) if "# less" in fault]
+
+
+def test_a_folder_with_notes_alone_is_a_site(
+    site: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alone = site.parent / "alone"
+    (alone / NOTES).parent.mkdir(parents=True)
+    (alone / NOTES).write_text(TEXT, encoding="utf-8")
+    monkeypatch.chdir(alone)
+    assert main(["build", "--cache", str(cache(alone)), "--jobs", "1"]) == 0, capsys.readouterr()
+    assert "Here it subtracts" in (alone / "site/theirs/deep.html").read_text(encoding="utf-8")
+    home = (alone / "site/index.html").read_text(encoding="utf-8")
+    assert "Notes on theirs" in home and 'href="theirs/deep.html"' in home
 
 
 def test_ranges_of_versions() -> None:

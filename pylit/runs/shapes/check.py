@@ -59,7 +59,9 @@ def claims(module: Module, plan: Plan, words: Mapping[str, str]) -> Iterator[Cla
     """All claims of a module's notes; `words` maps names of axes in notes to letters."""
     for index, section in enumerate(module.sections):
         for note in section.notes:
-            if index == 0 and note.kind == "docstring" and not section.definition:
+            # Of notes that stand apart, those without code have tables, too.
+            opens = index == 0 or (note.path and not section.code)
+            if opens and note.kind == "docstring" and not section.definition:
                 yield from _tables(note, words)
                 continue
             for block in _BLOCK.finditer(note.text):
@@ -67,7 +69,7 @@ def claims(module: Module, plan: Plan, words: Mapping[str, str]) -> Iterator[Cla
                 for offset, name, declared, first in found:
                     line = note.first_line + note.text.count("\n", 0, block.start() + offset)
                     # A comment inside a function belongs to that function.
-                    around = plan.function_at(line)
+                    around = plan.function_at(note.span.first if note.path else line)
                     scope = section.definition or (around.qualname if around else "")
                     if shapes := _shapes(declared, words):
                         yield Claim(name, shapes, line, scope, first.strip("`"))
@@ -133,20 +135,20 @@ class _Named:
 
 def check(module: Module, plan: Plan, traced: Sequence[Traced], axes: Axes) -> list[Diagnostic]:
     """The shapes in a module's notes that differ from its runs."""
-    source, known = module.source, [named for one in traced for named in _all_named(plan, one)]
+    written, known = module.written, [named for one in traced for named in _all_named(plan, one)]
     found = []
     for claim in claims(module, plan, axes.words):
         about = [named for each in known if (named := _described(claim, each))]
         # A claim is wrong if its name has values, and none of them has the shape.
         if about and not any(_holds(claim, named, axes.lengths) for named in about):
             what = f"`{claim.name}`" if claim.name else "what is returned"
-            part, text = "part of " * ("[" in claim.name), source.lines[claim.line - 1]
+            part, text = "part of " * ("[" in claim.name), written.lines[claim.line - 1]
             first, one = about[0], about[0].traced
             message = (
                 f"{what} is said to be `{claim.text}`; it was {part}{_shape_text(first)} "
-                f"at {source.display}:{first.line}, run by {one.place}"
+                f"at {module.source.display}:{first.line}, run by {one.place}"
             )
-            place = source.display, claim.line, max(text.find(claim.text), 0) + 1
+            place = written.display, claim.line, max(text.find(claim.text), 0) + 1
             hint = "correct the declared shape, or the run"
             found.append(Diagnostic(*place, "shape-note", message, hint, text))
     return found

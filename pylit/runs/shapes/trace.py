@@ -175,7 +175,10 @@ class ShapeRuns(Runs):
             "replay": function.replay is not None,
         }
         # An answer is about lines: the same code on other lines has another one.
-        key, stored = digest(self._axes.text, code.content), {"lines": code.lines}
+        # What a package calls of its own is not looked at: its version stands for all of it.
+        package = module.package.version if module.package else ""
+        key = digest(self._axes.text, code.content, package)
+        stored = {"lines": code.lines}
         if function.replay:
             self._replays.setdefault(source.name, {})[function.name] = function.replay
         return Task(path, function.name, function.line, source.name, arguments, key, stored)
@@ -206,7 +209,8 @@ class ShapeRuns(Runs):
                 module = self._pages[name]
                 stamps = (f"{task.line} {answer['stamp']}" for task, answer in own)
                 declared = self._axes.text, repr(self._replays.get(name))
-                key = digest(self._generator, *declared, module.source.digest, *stamps)
+                sources = module.source.digest, module.written.digest
+                key = digest(self._generator, *declared, *sources, *stamps)
                 make = partial(self._shapes, module, own)
                 found[name] = self._cache.get(f"shapes {name}", key, make)
         return found
@@ -228,14 +232,20 @@ class ShapeRuns(Runs):
         plan = read_plan(module.source.text)
         faults, scripts = check(module, plan, traced, self._axes), []
         forms = [forms_of([one]) for one in traced]
+        spans = [s.code for s in module.sections if s.code and not s.folded]
+        shown = {line for span in spans for line in range(span.first, span.last + 1)}
         for task, answer, now in recorded:
             replay = self._replays[task.owner][task.function]
+            answer = {**answer, "steps": [s for s in answer["steps"] if now[s["line"]] in shown]}
             script, problems = replay_script(replay, answer, now, forms, module.source.text)
             scripts.append(script)
             place = self._place(task), task.line, 1, "replay"
             faults += [Diagnostic(*place, problem) for problem in problems]
+        made = module_lines(module.source.text, plan, traced)
         return replace(
-            module_lines(module.source.text, plan, traced),
+            made,
+            chips={line: chip for line, chip in made.chips.items() if line in shown},
+            unreached=made.unreached & shown,
             page=self._axes.page,
             diagnostics=tuple(faults),
             replay="".join(scripts),
