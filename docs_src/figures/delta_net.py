@@ -44,6 +44,7 @@ from pylit.figures.draw import (
     element,
     frame,
     grid,
+    hatch,
     hook,
     knot,
     line,
@@ -311,7 +312,7 @@ def asked():
     for i, (name, number) in enumerate(TOLD):
         counts = last[name] == i
         parts.append(text(xs[i], y, name, "middle", f"t{KEY}"))
-        parts.append(cell(xs[i] - 15, y + 8, 30, 28, VALUE, 0.3 if counts else 0.05))
+        parts.append(cell(xs[i] - 15, y + 8, 30, 28, *((VALUE, 0.3) if counts else (GREY, 0.04))))
         parts.append(text(xs[i], y + 27, str(number), classes="n" if counts else "z"))
     x = xs[-1] + step + 6
     parts.append(text(x, y, "Ann?", "middle", f"t{QUERY}"))
@@ -344,21 +345,21 @@ def overwriting():
     plot = Plot(
         (1, task.TIMES[-1]),
         (0, 1.05),
-        title="right answers, five seeds each",
+        title="right answers, five runs each",
         x_label="numbers that the name has got so far",
         height=170,
         x_ticks=(1, 4, 8, 12, 16, 20, 24),
         y_ticks=(0, 0.5, 1),
     )
-    tones = dict(zip(task.MODELS, (ERROR, VALUE), strict=True))
+    tones = dict(zip(task.MODELS, (MEMORY, GREY), strict=True))
     for model, runs in found.items():
         # Equal runs are one line.
         for run in dict.fromkeys(map(tuple, runs)):
             plot.line(task.TIMES, run, tones[model])
     guess = 1 / task.NUMBERS
     plot.line((1, task.TIMES[-1]), (guess, guess), GREY, dashed=True)
-    plot.add(text(*plot.at(24, 0.92), "writes the error: 1.00, all five", "end", f"t{ERROR}"))
-    plot.add(text(*plot.at(5, 0.36), "writes the value", "start", f"t{VALUE}"))
+    plot.add(text(*plot.at(24, 0.92), "writes the error: 1.00, all five", "end", f"t{MEMORY}"))
+    plot.add(text(*plot.at(5, 0.36), "writes the value"))
     plot.add(text(*plot.at(24, 0.02), "guessing", "end", "halo"))
     rows = []
     times = (1, 2, 4, 8, 16, 24)
@@ -388,7 +389,7 @@ def directions():
     x, y = plane.at(*PEOPLE["Cleo"])
     parts.append(line(x, y, x, plane.at(0, 0)[1], f"l t{KEY} thin d"))
     parts.append(line(x, y, plane.at(0, 0)[0], y, f"l t{KEY} thin d"))
-    parts.append(text(x + 8, y + 2, f"Cleo {listed(PEOPLE['Cleo'])}", classes="on"))
+    parts.append(text(x + 5, y - 5, "Cleo", classes="on halo"))
     parts.append(text(plane.at(1, 0)[0] + 8, plane.at(1, 0)[1] + 4, "Ann (1, 0)", classes="on"))
     parts.append(text(plane.at(0, 1)[0] + 8, plane.at(0, 1)[1] - 8, "Ben (0, 1)", classes="on"))
     parts.append(text(x + 4, plane.at(0, 0)[1] - 6, "0.6", classes=f"t{KEY}"))
@@ -424,17 +425,18 @@ def disturbed():
 
 
 def first_and_last():
-    """Of 64 pairs, the first and the last: how often each memory finds its value."""
+    """Of 64 pairs, the first, the last and all: how often each memory finds its value."""
     parts, y, said = [title("the value is found")], 30.0, []
-    for name, words in (("sum", "adding"), ("delta rule", "replacing")):
+    for name, words, tone in (("sum", "adding", GREY), ("delta rule", "replacing", MEMORY)):
         shares = _by_age(RULES[name])
         parts.append(text(0, y + 4, words, classes="on"))
-        for which, share in (("first pair", shares[-1]), ("last pair", shares[0])):
+        rows = (("first pair", shares[-1]), ("last pair", shares[0]), ("all", _of_all(RULES[name])))
+        for which, share in rows:
             y += 18
             size = {"x": 84, "y": y - 8, "width": max(share * 150, 1), "height": 13}
             parts.append(text(76, y + 3, which, "end"))
-            tone = ERROR if name == "delta rule" else VALUE
-            parts.append(element("rect", f"f t{tone}", fill_opacity=".6", **size))
+            strength = ".8" if which == "all" else ".45"
+            parts.append(element("rect", f"f t{tone}", fill_opacity=strength, **size))
             parts.append(
                 text(90 + share * 150, y + 3, f"{share:.0%}".replace("%", " %"), classes="num")
             )
@@ -499,10 +501,12 @@ def descent():
         if beta:
             left.add(text(x + dx, y - 10 if beta == 1 else y + 4, words, at, "on halo"))
         else:
-            left.add(text(x - 10, y - 2, "before", "end", "on halo"))
+            left.add(text(x - 10, y - 2, "before: loss 2", "end", "on halo"))
+            left.add(line(x - 26, y + 27, x + 17, y - 17.7, f"l t{GREY} d"))
+            left.add(text(x + 3, y + 26, "slope 2", "start", "on halo"))
     right = Plot(
         (-1, 4),
-        (-4.5, 1.5),
+        (-6, 1.5),
         title="linear attention: −S · 1",
         x_label="S, Ann’s apples",
         height=116,
@@ -510,10 +514,10 @@ def descent():
         y_ticks=(-4, -2, 0),
     )
     right.line((-1, 4), (1, -4), GREY)
-    for s, words in ((start, "before"), (start + value, "after: 4")):
+    for s, words in ((start, "before: 3"), (start + value, "after: 4")):
         x, y = right.at(s, -s)
         right.add(element("circle", f"f t{ERROR}", cx=x, cy=y, r=5))
-        right.add(text(x - 10, y + 5, words, "end", "on halo"))
+        right.add(text(x - 8, y + 15, words, "end", "on halo"))
     return Figure(
         [left.panel(), right.panel()],
         "Left, a parabola with its lowest point at 1 apple. From 3 a step with β = 1 leads to that "
@@ -528,16 +532,16 @@ def chain():
     to = "#delta_rule_loop"
     levels = (
         ("memory before", MEMORY, "", (("S", MEMORY), ("ₜ₋₁", MEMORY)), "(3, 1), (2, 4)"),
-        ("read: kₜ Sₜ₋₁", GREY, to, (), listed(answer)),
-        ("error: vₜ − answer", ERROR, to, (), listed(error)),
+        ("read: k S", GREY, to, (), listed(answer)),
+        ("error: v − answer", ERROR, to, (), listed(error)),
         (
-            "write: + βₜ kₜᵀ error",
+            "write: + β kᵀ error",
             MEMORY,
             to,
             (("S", MEMORY), ("ₜ", MEMORY)),
             ", ".join(map(listed, after)),
         ),
-        ("ask: qₜ Sₜ", QUERY, to, (("y", None), ("ₜ", None)), listed(after[0])),
+        ("ask: q S", QUERY, to, (("y", None), ("ₜ", None)), listed(after[0])),
     )
     return Figure(
         [draw_chain(levels, 96.0, 164)],
@@ -548,64 +552,96 @@ def chain():
 
 
 def transition():
-    """With β = 0.5: what is left of the old memory, and what is written."""
-    beta, key, value, before = 0.5, PEOPLE["Ann"], SENTENCES[2][1], _read(2)[2]
-    keep = [[(i == j) - beta * key[i] * key[j] for j in range(2)] for i in range(2)]
-    left = [[sum(keep[i][m] * before[m][j] for m in range(2)) for j in range(2)] for i in range(2)]
-    new = [[beta * a * b for b in value] for a in key]
-    after = _read(3, beta)[2]
-    w, panels = 40.0, []
-    parts, x = [title("transition: Ann’s row × 0.5")], 0.0
-    for rows, sign, tone in ((keep, "·", KEY), (before, "=", MEMORY), (left, "", MEMORY)):
-        parts += grid(x, 26, rows, tone, w, 30, most=1 if tone == KEY else 5)
-        parts.append(text(x + 2 * w + 11, 60, sign, "middle", "on"))
-        x += 2 * w + 23
-    panels.append(Panel(WIDTH, 92, tuple(parts)))
-    parts, x = [title("… + write: half of her value")], 0.0
-    for rows, sign in ((left, "+"), (new, "="), (after, "")):
-        parts += grid(x, 26, rows, MEMORY, w, 30, most=5)
-        parts.append(text(x + 2 * w + 11, 60, sign, "middle", "on"))
-        x += 2 * w + 23
-    panels.append(Panel(WIDTH, 92, tuple(parts)))
-    return Figure(
-        panels,
-        f"Left, the matrix {listed(keep[0])}, {listed(keep[1])} times the memory "
-        f"{listed(before[0])}, {listed(before[1])} is {listed(left[0])}, {listed(left[1])}. Right, "
-        f"{listed(new[0])}, {listed(new[1])} is added, and the memory is {listed(after[0])}, "
-        f"{listed(after[1])}.",
-    )
+    """With β = 0.5: what is left of the old memory, and what is written; for Ann, and for Cleo."""
+    beta, panels, said = 0.5, [], []
+    for count, (name, value) in ((3, SENTENCES[2]), (4, SENTENCES[3])):
+        key, before = PEOPLE[name], _read(count - 1)[2]
+        keep = [[(i == j) - beta * key[i] * key[j] for j in range(2)] for i in range(2)]
+        left = [
+            [sum(keep[i][m] * before[m][j] for m in range(2)) for j in range(2)] for i in range(2)
+        ]
+        new = [[beta * a * b for b in value] for a in key]
+        after = _read(count, beta)[2]
+        w, parts = 41.0, [title(f"{name} comes with {listed(value)}")]
+        rows = (
+            ("transition", keep, "·", before, "=", left),
+            ("… + write", left, "+", new, "=", after),
+        )
+        for row, (words, *cells) in enumerate(rows):
+            x, y = 0.0, 42.0 + row * 88
+            parts.append(text(0, y - 7, words))
+            for at in range(0, 5, 2):
+                matrix = cells[at]
+                tone, most = (KEY, 1) if matrix is keep else (MEMORY, 5)
+                parts += grid(x, y, matrix, tone, w, 27, most=most)
+                if at < 4:
+                    parts.append(text(x + 2 * w + 10, y + 31, cells[at + 1], "middle", "on"))
+                x += 2 * w + 21
+        panels.append(Panel(WIDTH, 42 + 88 + 58, tuple(parts)))
+        said.append(
+            f"{name}: the matrix {listed(keep[0])}, {listed(keep[1])} times the memory "
+            f"{listed(before[0])}, {listed(before[1])} is {listed(left[0])}, {listed(left[1])}. "
+            f"{listed(new[0])}, {listed(new[1])} is added, and the memory is {listed(after[0])}, "
+            f"{listed(after[1])}."
+        )
+    return Figure(panels, " ".join(said))
 
 
 def at_once():
-    """The error of Cleo, from the errors before hers: no memory is needed."""
+    """The errors from those before: as arcs, and as a system of equations."""
     keys = [PEOPLE[name] for name, _ in SENTENCES]
     errors = [_read(t + 1)[1] for t in range(4)]
-    products = [sum(a * b for a, b in zip(keys[3], keys[t], strict=True)) for t in range(3)]
+    table = [[sum(a * b for a, b in zip(k, one, strict=True)) for one in keys] for k in keys]
     parts, xs, y = [title("each error from those before")], [34.0, 104.0, 174.0, 248.0], 116.0
-    for t in range(3):
-        parts.append(arc(xs[t], xs[3] - 9 + 6 * t, y - 16, 84 - 22 * t, products[t] / 3, KEY))
-        middle = (xs[t] + xs[3]) / 2
-        parts.append(
-            text(
-                middle - 26 + 8 * t,
-                y - 18 - 0.75 * (84 - 22 * t) + 4,
-                shown(products[t]),
-                "middle",
-                "on halo",
-            )
-        )
+    for end in range(1, 4):
+        for t in range(end):
+            if not table[end][t]:
+                continue
+            high, last = (84 - 22 * t, 6 * t) if end == 3 else (34, 0)
+            parts.append(arc(xs[t], xs[end] - 9 + last, y - 16, high, table[end][t] / 3, KEY))
+            middle = (xs[t] + xs[end]) / 2 - (26 - 8 * t if end == 3 else 14)
+            at = middle, y - 14 - 0.75 * high
+            parts.append(text(*at, shown(table[end][t]), "middle", "on halo"))
     for t, (name, what) in enumerate(SENTENCES):
         parts.append(cell(xs[t] - 33, y - 14, 66, 26, ERROR, 0.14))
         parts.append(text(xs[t], y + 3, listed(errors[t]), "middle", "on"))
-        parts.append(text(xs[t], y + 34, name, "middle", f"t{KEY}"))
-        parts.append(text(xs[t], y + 50, listed(what), "middle", f"t{VALUE}"))
-    parts.append(text(0, y + 76, "(5, 0) − 0.6·(3, 1) − 0.8·(2, 4) − 0.6·(−2, 0)"))
-    parts.append(text(0, y + 93, f"= {listed(errors[3])}", classes=f"t{ERROR}"))
+        parts.append(text(xs[t], y + 30, name, "middle", f"t{KEY}"))
+        parts.append(text(xs[t], y + 46, listed(what), "middle", f"t{VALUE}"))
+    w, h, x, top = 35.0, 28.0, 0.0, 44.0
+    system = [title("four equations, four unknowns")]
+    for words, at, tone in (
+        ("dot products", 2 * w, KEY),
+        ("errors", 181, ERROR),
+        ("values", 257, VALUE),
+    ):
+        system.append(text(at, top - 8, words, "middle", f"t{tone}"))
+    for i in range(4):
+        for j in range(4):
+            at = x + j * w + 1, top + i * h + 1, w - 2, h - 2
+            if j > i:
+                system.append(hatch(*at))
+                continue
+            system.append(cell(*at, KEY, 0.05 + 0.3 * table[i][j]))
+            look = "n" if table[i][j] else "z"
+            system.append(
+                text(x + (j + 0.5) * w, top + (i + 0.5) * h + 4, shown(table[i][j]), classes=look)
+            )
+        for at, words, tone in (
+            (148, f"u{_below(i + 1)}", ERROR),
+            (229, listed(SENTENCES[i][1]), VALUE),
+        ):
+            wide = 66 if tone == ERROR else 58
+            system.append(cell(at + 1, top + i * h + 1, wide - 2, h - 2, tone, 0.14))
+            system.append(text(at + wide / 2, top + (i + 0.5) * h + 4, words, "middle", "on"))
+    system.append(text(144, top + 2 * h + 4, "·", "middle", "on"))
+    system.append(text(221, top + 2 * h + 4, "=", "middle", "on"))
     return Figure(
-        [Panel(WIDTH, y + 98, tuple(parts))],
-        f"Four errors in a row: {', '.join(map(listed, errors))}. Lines lead from the first three "
-        f"to the last, with the dot products {', '.join(map(shown, products))} of their keys. The "
-        "last error is the value minus these times the errors.",
+        [Panel(WIDTH, y + 52, tuple(parts)), Panel(WIDTH, y + 52, tuple(system))],
+        f"Left, four errors in a row: {', '.join(map(listed, errors))}. Lines lead from each to "
+        "those that follow, with the dot products of their keys: "
+        + "; ".join(f"{listed(table[i][:i])} to error {i + 1}" for i in range(1, 4))
+        + ". Right, the same numbers as a triangular matrix times the four errors: its rows are "
+        "the four values.",
     )
 
 
@@ -640,67 +676,92 @@ def gated_layer():
 
 
 def _layer(gated):
-    last = {"β α": 198, "gate": 250} if gated else {"β": 198}
-    columns = {"q": 30, "k": 86, "v": 142, **last}
-    rail, bottom, convolved, unit, memory, norm, top = 268, 230, 194, 158, 92, 54, 8
+    last = {"β": 178, "α": 222, "gate": 266} if gated else {"β": 198}
+    columns = (
+        {"q": 26, "k": 76, "v": 126, **last} if gated else {"q": 30, "k": 86, "v": 142, **last}
+    )
+    wide = 40 if gated else 46
+    rail, bottom, convolved, unit, memory, norm, top = 272, 234, 186, 158, 92, 54, 8
     inside, loop = f"#{'Gated' * gated}DeltaNet", f"#{'gated_' * gated}delta_rule_loop"
     forward = f"{inside}.forward"
     parts = [
-        text(WIDTH / 2, 294, "x", "middle"),
-        line(WIDTH / 2, 282, WIDTH / 2, rail, "l t4"),
+        text(WIDTH / 2, 298, "x", "middle"),
+        line(WIDTH / 2, 286, WIDTH / 2, rail, "l t4"),
         line(columns["q"], rail, max(columns.values()), rail, "l t4"),
     ]
     for name, x in columns.items():
         parts += [
             arrow(x, rail, x, bottom + 23, "l t4"),
-            box(x, bottom, 44, 22, "linear", 0, inside),
-            text(x + 5, memory + 53, name),
+            box(x, bottom, wide, 22, "linear", 0, inside),
         ]
+        if name != "gate":
+            parts.append(text(x + 5, memory + 53, name))
         if name in "qkv":
             parts += [
-                arrow(x, bottom, x, convolved + 23, "l t0"),
-                box(x, convolved, 44, 22, "conv", 4, "#ShortConvolution"),
+                arrow(x, bottom, x, convolved + 37, "l t0"),
+                box(x, convolved, wide, 36, "", 4, "#ShortConvolution"),
+                text(x, convolved + 15, "conv", "middle"),
+                text(x, convolved + 29, "SiLU", "middle"),
             ]
     for name in "qk":
         x = columns[name]
         parts += [
-            arrow(x, convolved, x, unit + 23, "l t0"),
-            box(x, unit, 44, 22, "L2", 0, forward),
+            line(x, convolved, x, unit + 22, "l t0"),
+            box(x, unit, wide, 22, "L2", 0, forward),
             arrow(x, unit, x, memory + 37, "l t0"),
         ]
-    middle = (columns["q"] + 198) / 2
+    # What makes numbers from 0 to 1, and the gate.
+    bounds = {"β": "σ", "α": "e^−aΔ", "gate": "SiLU"} if gated else {"β": "σ"}
+    for name, words in bounds.items():
+        x = columns[name]
+        parts += [
+            arrow(x, bottom, x, convolved + 30, "l t0"),
+            box(x, convolved + 7, wide + 2, 22, words, 0, forward),
+        ]
+        if name != "gate":
+            parts.append(arrow(x, convolved + 7, x, memory + 37, "l t0"))
+    end = columns["α"] if gated else columns["β"]
+    middle = (columns["q"] + end) / 2
+    words = "fade, " * gated + "read, correct the memory"
     parts += [
         arrow(columns["v"], convolved, columns["v"], memory + 37, "l t0"),
-        arrow(198, bottom, 198, memory + 37, "l t0"),
-        box(middle, memory, 212, 36, "fade, " * gated + "read, correct the memory", 2, loop),
-        arrow(middle, memory, middle, norm + 23, "l t0"),
+        # A memory for each head.
+        *(box(middle + 4 * k, memory - 4 * k, 204, 36, "", 5) for k in (2, 1)),
+        element("rect", "o", x=middle - 102, y=memory, width=204, height=36, rx=4),
+        box(middle, memory, 204, 36, words, 5, loop),
+        arrow(middle, memory - 8, middle, norm + 23, "l t0"),
         box(middle, norm, 60, 22, "norm", 0, forward),
     ]
-    end = columns["v"] if gated else middle
+    if not gated:
+        parts.append(text(middle + 116, memory + 8, "one for"))
+        parts.append(text(middle + 116, memory + 22, "each head"))
+    out = columns["v"] if gated else middle
     if gated:
         # What the heads found passes the gate.
         gate = columns["gate"]
         parts += [
             line(middle, norm, middle, 40, "l t0"),
             arrow(middle, 40, gate - 11, 40, "l t0"),
-            arrow(gate, bottom, gate, 51, "l t0"),
+            arrow(gate, convolved + 7, gate, 51, "l t0"),
+            text(gate - 5, memory + 53, "gate", "end"),
             element("circle", "l t0", cx=gate, cy=40, r=10),
             text(gate, 44, "×", "middle"),
             line(gate, 30, gate, top + 11, "l t0"),
-            arrow(gate, top + 11, end + 25, top + 11, "l t0"),
+            arrow(gate, top + 11, out + 25, top + 11, "l t0"),
         ]
     else:
         parts.append(arrow(middle, norm, middle, top + 23, "l t0"))
     parts += [
-        box(end, top, 50, 22, "linear", 0, inside),
-        arrow(end - 25, top + 11, 60, top + 11, "l t0"),
+        box(out, top, 50, 22, "linear", 0, inside),
+        arrow(out - 25, top + 11, 60, top + 11, "l t0"),
         text(50, top + 15, "y", "middle"),
     ]
     return Figure(
-        [Panel(WIDTH, 300, tuple(parts))],
-        f"The input x goes through {'five' if gated else 'four'} linear projections. Query, key "
-        "and value then pass a short convolution, and query and key are divided by their length. "
-        f"All of them reach the memory, with the number{'s alpha and' * gated} beta. What the "
+        [Panel(WIDTH, 304, tuple(parts))],
+        f"The input x goes through {'six' if gated else 'four'} linear projections. Query, key "
+        "and value then pass a short convolution and a SiLU, and query and key are divided by "
+        f"their length. All of them reach the memory, of which each head has one, with the "
+        f"number{'s alpha and' * gated} beta, from 0 to 1. What the "
         f"query finds there is normalised, {'multiplied by a gate, ' * gated}and projected to the "
         "output y.",
     )
@@ -778,8 +839,20 @@ def _rewritten(rate, rounds):
     return found.mean().item()
 
 
-def _by_age(rate):
-    """The share of pairs that are found, by how many were written since."""
+@cache
+def _shares(rate):
+    """The share of pairs that are found, for each number of pairs that were written since."""
     keys, values = _directions(3, PAIRS), _directions(4, PAIRS)
-    found = _found(_written(rate, keys, values), keys, values).mean(1).flip(0)
-    return [found[age].item() for age in AGES]
+    return _found(_written(rate, keys, values), keys, values).mean(1).flip(0).tolist()
+
+
+def _by_age(rate):
+    return [_shares(rate)[age] for age in AGES]
+
+
+def _of_all(rate):
+    return sum(_shares(rate)) / PAIRS
+
+
+def _below(number):
+    return str(number).translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))

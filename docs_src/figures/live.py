@@ -8,10 +8,11 @@ import torch
 from torch.nn.functional import cross_entropy
 
 import labml_nn
+from docs_src.live.recall import RecallGame, delivered_model
 from labml_nn.attention_maps import attention_maps
 from labml_nn.experiments.checkpoint import load_run
 from labml_nn.transformers import modern
-from pylit.figures.draw import Figure, Table, heat_map
+from pylit.figures.draw import WIDTH, Figure, Panel, Table, frame, grid, heat_map, text, title
 
 RESULTS = Path(__file__).parents[1] / "results"
 WEIGHTS = Path(__file__).parents[1] / "live" / "weights"
@@ -114,28 +115,40 @@ def matrix():
     )
 
 
+#: Pairs of letters and digits, as the panel of DeltaNet shows them first.
+PAIRS = "a3b7a1c5b2a9"
+
+
 @torch.no_grad()
 def deltas():
-    """How much a head of a Gated DeltaNet keeps and writes, along a line."""
-    model, vocabulary = _trained("delta_net")
-    said = "What must the king"
-    mixer = model.layers[0].mixer
-    tokens = torch.tensor([vocabulary.index(letter) for letter in said])[:, None]
-    x = model.layers[0].norm_mixer(model.embedding(tokens))
-    duration = torch.nn.functional.softplus(mixer.alpha(x) + mixer.dt_bias)
-    kept = (-mixer.A_log.exp() * duration).exp()[:, 0, 0]
-    written = torch.sigmoid(mixer.beta(x))[:, 0, 3]
-    panel = heat_map(
-        [kept.tolist(), written.tolist()],
-        title="layer 1",
-        rows=["α, head 1", "β, head 4"],
-        columns=[letter.replace(" ", "␣") for letter in said],
-        most=1.0,
-    )
+    """Dot products of the keys at the digits of a line, in a DeltaNet that learned to recall."""
+    model = delivered_model("delta_net")
+    tokens = RecallGame.words().encode(PAIRS)[:, None]
+    mixer, x = model.layers[0].mixer, model.layers[0].norm_mixer(model.embedding(tokens))
+    qkv, _ = mixer.conv(torch.cat([mixer.query(x), mixer.key(x), mixer.value(x)], dim=-1))
+    k = torch.nn.functional.silu(qkv)[1::2, 0, 32:64].unflatten(-1, (2, -1))[:, 1]
+    k = torch.nn.functional.normalize(k, dim=-1)
+    products = (k @ k.T).tril()
+    pairs = [PAIRS[t : t + 2] for t in range(0, len(PAIRS), 2)]
+    left, top, w, h = 40.0, 54.0, 40.0, 26.0
+    parts = [title("dot products of the keys"), text(left, 30, "of this digit … and of that one →")]
+    above = [[j > i for j in range(6)] for i in range(6)]
+    parts += grid(left, top, products, 1, w, h, most=1.0, digits=2, hidden=above)
+    for i, pair in enumerate(pairs):
+        parts.append(text(left - 6, top + (i + 0.5) * h + 4, pair, "end", "t1"))
+        parts.append(text(left + (i + 0.5) * w, top - 5, pair, "middle", "t1"))
+        for j in range(i + 1):
+            if pairs[j][0] == pair[0]:
+                parts.append(frame(left + j * w, top + i * h, w, h, 1))
+    same = [products[i, j].item() for i in range(6) for j in range(i) if pairs[i][0] == pairs[j][0]]
+    others = [
+        abs(products[i, j].item()) for i in range(6) for j in range(i) if pairs[i][0] != pairs[j][0]
+    ]
     return Figure(
-        [panel],
-        "Two numbers of layer 1 along a line. At each space head 1 keeps hardly anything of its "
-        "memory, and head 4 writes hardly anything. In words both are larger.",
+        [Panel(WIDTH, top + 6 * h + 4, tuple(parts))],
+        f"A triangle: a row and a column for each of the pairs {', '.join(pairs)}. Two keys of the "
+        f"same letter have a dot product of {min(same):.2f} or more, and keys of different letters "
+        f"one between −{max(others):.2f} and {max(others):.2f}.",
         live="deltas",
     )
 
@@ -154,11 +167,11 @@ def forgets():
     letters = [letter.replace(" ", "␣") for letter in said]
     panel = heat_map(
         left.tolist(),
-        title="layer 1, head 1: what is left",
+        title="layer 1, head 1: what is left (dark: all of it)",
         rows=letters,
         columns=letters,
-        down="at this character",
-        across="of that one",
+        down="read here",
+        across="written there",
         most=1.0,
         cell=14,
     )

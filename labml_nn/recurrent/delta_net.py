@@ -56,8 +56,9 @@ what is there. Follow the third sentence. Then change its key or its value.
 4. **Ask.** Now Ann finds (1, 1), and Ben still finds (2, 4). Let Ben come, and only his
    row changes.
 
-![A key of length 1 is given by its second number. A red frame is a wrong answer. What β
-and Cleo do comes below.](figure:delta_net.rule)
+![A red frame is a wrong answer. β says which share of the error is written, and Cleo
+has a key between those of Ann and Ben: leave both until you have read on. A key of
+length 1 is given by its second number.](figure:delta_net.rule)
 
 The idea is much older than attention. It is called the **delta rule**, as *delta* is
 the letter for a difference ([@widrow1960adaptive]). In a memory of keys and values it
@@ -71,15 +72,17 @@ came up in 2021 ([@schlag2021linear]), and a network that is built from it is a
 Does it matter in a network that learns? Here is a task in which the last number counts.
 Names get numbers, again and again. After each pair the number of a name is asked.
 
-![Grey numbers count no more.](figure:delta_net.asked)
+![Pale numbers have been replaced.](figure:delta_net.asked)
 
 We train two small networks. Both learn a key for each of 8 names, and a value for each
-of 16 numbers. They differ only in what they write, the error or the value. In training
-they read 32 pairs, and in the test 256. With the delta rule, all five networks are
-always right, even when a name has got its 24th number. With addition they know a first
-number, too. After the second they are right about half of the time, because nothing in
-a sum says which of the two came last. After the 24th they are right in 16 or 17 % of
-the tests, and a guess among 16 numbers in 6 %.
+of 16 numbers. A key has 16 numbers here, so there is room for 8 keys at right angles.
+The networks differ only in what they write, the error or the value. In training they
+read 32 pairs, and in the test 256. Each is trained five times, from other random
+numbers. With the delta rule, all five are always right, even when a name has got its
+24th number. With addition they know a first number, too. After the second they are
+right about half of the time, because nothing in a sum says which of the two came last.
+After the 24th they are right in 16 or 17 % of the tests, and a guess among 16 numbers
+in 6 %.
 
 ![[How it was measured](#the-task-of-overwriting).](figure:delta_net.overwriting)
 
@@ -105,18 +108,22 @@ second:
 | Cleo, (5, 0) | (2.2, 3.8) | (2.8, −3.8) | (2.68, −1.28) | (4.24, 0.96) |
 
 Cleo now finds $0.6 \cdot (2.68, -1.28) + 0.8 \cdot (4.24, 0.96) = (5, 0)$, exactly what
-she has. But Ann and Ben have been disturbed, because their keys are similar to hers. So
-the *last* pair can always be found, and older ones only as far as later keys are at
-right angles to theirs. Keys of two numbers (**features**) have room for two people.
+she has. Why exactly? Her key finds what she has just written $0.6 \cdot 0.6 + 0.8 \cdot
+0.8 = 1$ time. That is the square of its length. So her old answer plus the error is
+what she finds, and that is the value. But Ann and Ben have been disturbed, because
+their keys are similar to hers. So the *last* pair can always be found, if its key has
+length 1 and the whole error is written. Older ones are found as far as later keys are
+at right angles to theirs. Keys of two numbers (**features**) have room for two people.
 
 ![Red: not what they have.](figure:delta_net.disturbed)
 
 **How much does a larger memory hold?** Take keys and values of 16 features, in random
 directions, and write 64 pairs, each once. Of 64 directions at most 16 can be at right
 angles, so these are too many for any such memory. A value counts as found if the answer
-is nearer to it than to the other 63. A memory that adds finds nearly a third, of the
-first pairs as well as of the last. The delta rule always finds the last pair, and
-hardly ever the first. It [makes room](#random-pairs) for what is new.
+is nearer to it than to the other 63. A memory that adds finds 27 % of all pairs, old
+ones as well as new ones. With the delta rule it is less, 18 %, but these are the new
+ones. The last is always found, and the first hardly ever. So replacing does not make a
+memory larger. It [makes room](#random-pairs) for what is new.
 
 ![400 memories of each kind. A guess finds 1.6 %.](figure:delta_net.first_and_last)
 
@@ -130,17 +137,25 @@ with 0 nothing is written, and with 0.5 it moves half of the way. Try it
 
 ![Where Ann's apples are after the third sentence.](figure:delta_net.believe)
 
-**You have seen this before**, if you have trained a network. The memory is a small
-network with one layer, $v \approx k S$, whose weights are $S$. Let its loss be half of
-the squared error. Then its gradient is minus the product that was written: each number
-of the key times the error ([exercise 1](#exercises)). So each token is *one step of
-gradient descent*, and $\beta$ is its learning rate. While the large
-network reads, it trains a small one. Linear attention takes such steps, too. Its loss
-is $-k S \cdot v$, which only asks that the answer points towards $v$, and so grows
-without end.
+**This is how networks learn.** Look at one number of the memory, $S = 3$, Ann's apples.
+The third sentence says 1. As a measure of how wrong $S$ is, the **loss**, take half of
+the squared error, $\frac12 (1 - S)^2 = 2$. How does it change with $S$? Its slope is
+$-(1 - S) = 2$, which is minus the error. So we go down if we step *against* the slope.
+A step of $\beta$ times the error leads from 3 to $3 - 2 \beta$, and with $\beta = 1$ to
+the lowest point. Learning by such steps is called **gradient descent**, and $\beta$ is
+its learning rate. So each token is one step in which the large network teaches a small
+one, its memory. Linear attention takes steps, too. But its loss is $-S \cdot 1$, a
+slope that never ends. So what stands in the memory grows and grows.
 
-![The loss of one number of the memory, while Ann's key comes with 1
-apple.](figure:delta_net.descent)
+![The loss of Ann's apples, while her key comes with 1.](figure:delta_net.descent)
+
+<details><summary>For the whole memory</summary>
+
+The memory is a network with one layer, $v \approx k S$, whose weights are $S$. The
+gradient of $\frac12 |v - k S|^2$ is $-k^\top (v - k S)$, minus each number of the key
+times the error ([exercise 1](#exercises)). That of $-k S \cdot v$ is $-k^\top v$.
+
+</details>
 
 **In one formula.** With the key $k_t$, the value $v_t$ and the query $q_t$ of token $t$
 as rows, the error is written, and then the query reads:
@@ -150,8 +165,8 @@ S_t &= S_{t-1} + \beta_t \, k_t^\top (v_t - k_t S_{t-1}) \\
 y_t &= q_t S_t
 \end{align}
 
-($k_t^\top$ is the key as a column. Each of its numbers multiplies the row beside it,
-which is called an **outer product**.)
+($y_t$ is what the query finds. $k_t^\top$ is the key as a column. Each of its numbers
+multiplies the row beside it, which is called an **outer product**.)
 
 ![With Ann's numbers, and β = 1. Boxes lead to the code.](figure:delta_net.chain)
 
@@ -160,18 +175,23 @@ Multiplied out, the first line has two parts, a **transition** of the old memory
 
 $$S_t = (I - \beta_t \, k_t^\top k_t) \, S_{t-1} + \beta_t \, k_t^\top v_t$$
 
-With keys of length 1, the transition multiplies what stands under $k_t$ by $1 -
-\beta_t$. What stands under keys at right angles stays as it is.
+With keys of length 1, the transition multiplies what $k_t$ reads by $1 - \beta_t$. What
+keys at right angles to it read stays as it is. Ann's key reads a row. Cleo's reads a
+bit of both, so her transition changes both rows.
 
-![The third sentence once more, with β = 0.5.](figure:delta_net.transition)
+![Ann's third sentence once more, and Cleo, both with β =
+0.5.](figure:delta_net.transition)
 
 **A layer** has a few such memories side by side, its **heads**, each with keys, values
-and $\beta$ of its own. Learned matrices compute them from each token. A *short
-convolution* mixes in the tokens just before, because in *Ann 3* the value comes after
-its key. And each key is divided by its length, so that its new length is 1.
+and $\beta$ of its own. Learned matrices compute them from each token. Until here a
+whole sentence was a token. In a text of words, *3* alone does not say whose it is. So a
+*short convolution* mixes in the three tokens before: at the 3, the key can come from
+*Ann*, and the value from *3*. Then keys and queries are divided by their length, so
+that it is 1.
 
-![From below: linear is a learned matrix, conv the convolution, L2 divides by the
-length. Norm brings what was found to a usual size.](figure:delta_net.layer)
+![From below: conv is the convolution, SiLU an activation function, L2 divides by the
+length, σ is the sigmoid, which makes β a number from 0 to 1. Norm brings what was found
+to a usual size.](figure:delta_net.layer)
 
 ## Gains and price
 
@@ -183,20 +203,36 @@ little](#training).
 
 ![Attention keeps keys and values.](figure:delta_net.price)
 
-The price is the answer, $k_t S_{t-1}$: a token must know it before it can write. Do the
-tokens have to wait for each other? Hardly. The memory is a sum of errors, each under
-its key. So Cleo finds the errors before hers, times the dot products of her key with
-theirs, and these products are known for all tokens at once. What remains are [simple
-equations](#delta_rule_chunk).
+The price is the answer, $k_t S_{t-1}$: a token must know it before it can write. So in
+the loop each token waits for the one before. It need not. Let $\beta$ be 1. The memory
+is a sum of errors, each under its key, so a key finds the errors before it, each times
+the dot product of both keys. For Cleo this is
 
-![On the arcs: dot products of keys. In green:
-values.](figure:delta_net.at_once)
+$$u_4 = v_4 - 0.6 \, u_1 - 0.8 \, u_2 - 0.6 \, u_3$$
+
+with the four errors $u$. There is such a line for each token. The values and the dot
+products are known for all tokens at once. Only the errors are unknown. So the lines are
+*one system of linear equations*, with zeros above the diagonal. It is [solved by one
+call](#delta_rule_chunk), for a block of tokens.
+
+![Left: how much of an error each later key finds. Right: the same as a
+system.](figure:delta_net.at_once)
 
 ## The whole in code
 
-In the loop, the first line reads and takes the error. The second writes, and in the
-third the query reads. The module below computes the same. It adds chunks, padding, a
-state to go on with, checks, and the shapes of all tensors.
+The loop has three lines: read and take the error, write, read with the query. The names
+of axes are T tokens, C features, H heads and D = C / H features of a head.
+
+* `einsum("hd,hde->he", k, S)`: in each head `h`, row `d` of the memory times number `d`
+  of the key, added up over `d`, which is not to the right of the arrow. This is how we
+  read Ann's row. `"h,hd,he->hde"` adds nothing up: all products of $\beta$, key and
+  error.
+
+* `F.pad(…, (3, 0))` puts three zeros before the first token. `unflatten` and `unbind`
+  cut a long vector into queries, keys and values of heads.
+
+The module below computes the same, in blocks of tokens (**chunks**), and for several
+texts at once.
 
 ```python
 import torch
@@ -220,26 +256,25 @@ class DeltaNet(nn.Module):
         q, k, v = mixed.unflatten(1, (3, self.heads, -1)).unbind(1)
         q, k = F.normalize(q, dim=-1), F.normalize(k, dim=-1)
         S, found = torch.zeros(self.heads, q.shape[-1], q.shape[-1]), []
-        for q, k, v, beta in zip(q, k, v, self.beta(x).sigmoid()):  # [H, D] and [H]
-            error = v - torch.einsum("hd,hde->he", k, S)
-            S = S + torch.einsum("h,hd,he->hde", beta, k, error)
-            found.append(torch.einsum("hd,hde->he", q, S))
+        for q_t, k_t, v_t, beta_t in zip(q, k, v, self.beta(x).sigmoid()):
+            error = v_t - torch.einsum("hd,hde->he", k_t, S)  # read
+            S = S + torch.einsum("h,hd,he->hde", beta_t, k_t, error)  # write
+            found.append(torch.einsum("hd,hde->he", q_t, S))  # ask
         return self.output(self.norm(torch.stack(found)).flatten(1))
 
 
-print(DeltaNet(d_model=8, heads=2)(torch.randn(5, 8)).shape)
+print(DeltaNet(d_model=8, heads=2)(torch.randn(5, 8)).shape)  # torch.Size([5, 8])
 ```
 
 ## Try it
 
-What do the heads of a trained model keep? This one is a [Gated
-DeltaNet](gated_delta_net.py), the next page. Before each token its memory fades by a
-number $\alpha$ from 0 to 1. In the first layer, head 1 has learned to forget at each
-space ($\alpha$). So all that it remembers is of the current word. Head 4 hardly writes
-spaces ($\beta$). Watch both while you type:
+This DeltaNet of two layers was trained on our task, with 26 letters for names and ten
+digits. At a digit, the key of layer 1, head 2 is made from the letter before it. So the
+three keys of a are nearly the same, and almost at right angles to that of c. Write your
+own pairs. Then let the memory write values, and see which digits it mixes up:
 
-![What a trained model keeps and writes along a line: α and β of two heads, by
-character.](figure:live.deltas)
+![At the digits of six pairs, in layer 1, head 2. With a frame: keys of the same
+letter.](figure:live.deltas)
 
 <details><summary>Symbols, their code and shapes</summary>
 

@@ -269,10 +269,12 @@ def test_what_is_asked_is_the_last_number():
 def test_what_a_full_memory_finds():
     """The first and the last of 64 pairs, as the picture and the words say."""
     first, last = (figures._by_age(None)[age] for age in (-1, 0))
-    assert 0.25 < last < 1 / 3 and 0.25 < first < 1 / 3  # nearly a third
+    assert 0.25 < last < 1 / 3 and 0.25 < first < 1 / 3  # old ones as well as new ones
     first, last = (figures._by_age(1.0)[age] for age in (-1, 0))
     assert last == 1.0 and first < 0.03
     assert f"A guess finds {100 / figures.PAIRS:.1f} %" in LESSON
+    assert f"finds {100 * figures._of_all(None):.0f} % of all pairs" in flat(LESSON)
+    assert f"it is less, {100 * figures._of_all(1.0):.0f} %" in flat(LESSON)
 
 
 # The numbers of the words and of the pictures.
@@ -286,6 +288,15 @@ def test_half_of_the_error():
     assert left.tolist() == [[1.5, 0.5], [2.0, 4.0]]
     drawing = figures.transition().alt
     assert "(1.5, 0.5), (2, 4)" in drawing and "(2, 1), (2, 4)" in drawing
+
+
+def test_a_step_against_the_slope():
+    """Half of the squared error of Ann's apples, its slope, and a step."""
+    apples = torch.tensor(3.0, requires_grad=True)
+    loss = (1 - apples) ** 2 / 2
+    (slope,) = torch.autograd.grad(loss, apples)
+    assert (loss.item(), slope.item()) == (2, 2)
+    assert [figures._read(3, beta)[2][0][0] for beta in (0.5, 1.0)] == [3 - 0.5 * 2, 3 - 2]
 
 
 def test_a_memory_that_adds_goes_down_a_line():
