@@ -12,7 +12,8 @@ from docs_src.live.recall import RecallGame, delivered_model
 from labml_nn.attention_maps import attention_maps
 from labml_nn.experiments.checkpoint import load_run
 from labml_nn.transformers import modern
-from pylit.figures.draw import WIDTH, Figure, Panel, Table, frame, grid, heat_map, text, title
+from pylit.figures import draw
+from pylit.figures.draw import WIDTH, Figure, Panel, Table, frame, grid, heat_map
 
 RESULTS = Path(__file__).parents[1] / "results"
 WEIGHTS = Path(__file__).parents[1] / "live" / "weights"
@@ -131,12 +132,15 @@ def deltas():
     products = (k @ k.T).tril()
     pairs = [PAIRS[t : t + 2] for t in range(0, len(PAIRS), 2)]
     left, top, w, h = 40.0, 54.0, 40.0, 26.0
-    parts = [title("dot products of the keys"), text(left, 30, "of this digit … and of that one →")]
+    parts = [
+        draw.title("dot products of the keys"),
+        draw.text(left, 30, "of this digit … and of that one →"),
+    ]
     above = [[j > i for j in range(6)] for i in range(6)]
     parts += grid(left, top, products, 1, w, h, most=1.0, digits=2, hidden=above)
     for i, pair in enumerate(pairs):
-        parts.append(text(left - 6, top + (i + 0.5) * h + 4, pair, "end", "t1"))
-        parts.append(text(left + (i + 0.5) * w, top - 5, pair, "middle", "t1"))
+        parts.append(draw.text(left - 6, top + (i + 0.5) * h + 4, pair, "end", "t1"))
+        parts.append(draw.text(left + (i + 0.5) * w, top - 5, pair, "middle", "t1"))
         for j in range(i + 1):
             if pairs[j][0] == pair[0]:
                 parts.append(frame(left + j * w, top + i * h, w, h, 1))
