@@ -43,6 +43,8 @@ from pylit.source.names import Index
 CHANGELOG = "changelog.html"
 #: Relative addresses in HTML.
 _RELATIVE = re.compile(r'(?<= href=")(?![a-z]+:|[#/])[^"]+')
+#: The address of a page in a link that says nothing else.
+_PLAIN = re.compile(r'(<a href=")((?![a-z]+:|/)[^"#]+\.html)(?=(?:#[^"]*)?">)')
 #: Address of a page -> the addresses and titles of pages that compare it with others.
 _Compared = dict[str, list[tuple[str, str, str]]]
 
@@ -87,6 +89,18 @@ class Edition:
         parts = (self.language.words.drawing(part) for part in (figure.picture, figure.below))
         picture, below = (_RELATIVE.sub(moved, part) for part in parts)
         return replace(figure, picture=picture, below=below)
+
+    def links(self, html: str, draft: Draft) -> str:
+        """The HTML of a translated page, with links that lead to pages of this language where there
+        is one; those that name a language stay.
+        """
+
+        def moved(match: re.Match[str]) -> str:
+            page = urljoin(draft.url, match[2])
+            address = self.addresses.get(page)
+            return f"{match[1]}{relative(draft.url, address)}" if address else match[0]
+
+        return _PLAIN.sub(moved, html)
 
     def figure_uses(self) -> Iterator[tuple[str, str, FigureUse]]:
         """Every use of a figure: the path of the file, the source line, and the use."""

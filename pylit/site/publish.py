@@ -234,6 +234,8 @@ def _page(
         names = {use.name for use in draft.figures()} & drawn.keys()
         drawn = {name: edition.figure(drawn[name], draft) for name in names}
     html = insert_figures(renderer.page(view), draft.figures(), drawn)
+    if draft.translation:
+        html = edition.links(html, draft)
     formulas = (formula for note in draft.notes() for formula in note.formulas)
     shown = [typeset_formula(formula, typeset) for formula in formulas]
     written: dict[str, tuple[int, str]] = {}

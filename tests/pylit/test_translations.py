@@ -130,6 +130,16 @@ def test_links_stay_in_the_language_where_there_is_a_page(tmp_path: Path) -> Non
     assert "第一" in home and "第一" in read(tmp_path, "zh/all.html")
 
 
+def test_links_to_addresses_stay_in_the_language_too(tmp_path: Path) -> None:
+    text = "# Notes\n\nOn [one](pkg/one.html#One), [two](pkg/two.html).\n"
+    chinese(tmp_path, "notes", files={"docs_src/pages/notes.md": text})
+    notes = "docs_src/locale/zh/pages/notes.md"
+    fill(tmp_path, notes, {"page, 1": "# 注\n\n[一](pkg/one.html#One)、[二](pkg/two.html)。"})
+    succeed(tmp_path)
+    page = read(tmp_path, "zh/notes.html")
+    assert 'href="pkg/one.html#One"' in page and 'href="../pkg/two.html"' in page
+
+
 def test_an_edit_to_the_style_sheet_of_languages_makes_their_pages_anew(tmp_path: Path) -> None:
     theme = shutil.copytree(THEME, tmp_path / "theme")
     chinese(tmp_path)
