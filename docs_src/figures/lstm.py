@@ -1,4 +1,4 @@
-"""An LSTM that counts brackets, with valves for gates; its gradient, a task; and a GRU's cell."""
+"""An LSTM that counts brackets, with valves for gates; its gradient, and a task."""
 
 import math
 
@@ -719,56 +719,6 @@ def price():
         [Panel(WIDTH, 128, tuple(parts))],
         "An Elman network computes one sum for each number of its state and keeps N numbers; an "
         "LSTM computes four and keeps 2 N.",
-    )
-
-
-def gru():
-    """The upper line is the state; the rails below bring the state and the input to the sums."""
-    top, gates, state, token = 22, 96, 146, 170
-    keep, reset, add = 92, 142, 220
-    parts = [
-        text(4, top + 4, "h"),
-        arrow(14, top, keep - 11, top, "l t0"),
-        arrow(keep + 11, top, add - 11, top, "l t0"),
-        arrow(add + 11, top, WIDTH - 18, top, "l t0"),
-        text(WIDTH - 14, top + 4, "h′"),
-        # The old state goes down to its rail, the input comes in on the other.
-        line(34, top, 34, state, "l t0"),
-        line(34, state, add - 50, state, "l t0"),
-        arrow(add - 30, state, add - 8, state, "l t0"),
-        arrow(add - 8, state, add - 8, gates + 23, "l t0"),
-        text(4, token + 4, "x"),
-        line(14, token, add + 8, token, "l t4"),
-        arrow(add + 8, token, add + 8, gates + 23, "l t4"),
-    ]
-    for x, name, gate in ((keep, "σ", "z"), (reset, "σ", "r"), (add, "tanh", "g")):
-        if x != add:
-            parts += [
-                arrow(x - 8, state, x - 8, gates + 23, "l t0"),
-                arrow(x + 8, token, x + 8, gates + 23, "l t4"),
-            ]
-        parts += [
-            box(x, gates, 36, 22, name, 0, "#GRUCell.forward"),
-            text(x + (5 if gate != "r" else -2), gates - 7, gate),
-        ]
-    parts += [
-        arrow(keep, gates, keep, top + 11, "l t0"),
-        line(keep, 60, add - 11, 60, "l t0"),
-        arrow(add - 14, 60, add - 11, 60, "l t0"),
-        text(128, 55, "1 − z"),
-        arrow(add, gates, add, 71, "l t0"),
-        arrow(add, 49, add, top + 11, "l t0"),
-        line(reset + 18, gates + 11, add - 40, gates + 11, "l t0"),
-        arrow(add - 40, gates + 11, add - 40, state - 11, "l t0"),
-    ]
-    for x, y, sign in ((keep, top, "×"), (add, top, "+"), (add, 60, "×"), (add - 40, state, "×")):
-        parts += [element("circle", "l t0", cx=x, cy=y, r=10), text(x, y + 4, sign, "middle")]
-    return Figure(
-        [Panel(WIDTH, token + 12, tuple(parts))],
-        "The upper line leads from the old state h to the new one. On it the old state is "
-        "multiplied by the update gate z; then the product of 1 − z and the candidate g is added. "
-        "Below it the old state h and the input x reach the sums of z, of the reset gate r and of "
-        "g. On its way to g the old state is multiplied by r.",
     )
 
 

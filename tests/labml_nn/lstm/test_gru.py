@@ -1,9 +1,4 @@
-"""The GRU beside PyTorch's, its chunks, padding and errors, and the numbers of its page."""
-
-import json
-import math
-import re
-from pathlib import Path
+"""The GRU beside PyTorch's, its chunks, padding and errors."""
 
 import pytest
 import torch
@@ -11,7 +6,6 @@ from torch import nn
 
 from labml_nn.lstm.gru import GRU, GRUCell
 
-ROOT = Path(__file__).parents[3]
 T, B, C, N, L = 7, 3, 5, 4, 2
 PARAMETERS = {
     "input_lin.weight": "weight_ih",
@@ -121,62 +115,3 @@ def test_wrong_shapes_are_explained(unhooked, x, state, said):
     state = state and torch.zeros(*state)
     with pytest.raises(ValueError, match=said):
         unhooked("labml_nn.lstm.gru").GRU(C, N, L)(torch.zeros(*x), state)
-
-
-def test_a_line_by_hand():
-    cell = GRUCell(3, 1).double()
-    with torch.no_grad():
-        cell.input_lin.weight.copy_(torch.tensor([[-10, 10, -10], [10, -10, -10], [0, 0, -10]]))
-        cell.hidden_lin.weight.copy_(torch.tensor([[0], [0], [-10]]))
-        cell.input_lin.bias.zero_()
-        cell.hidden_lin.bias.zero_()
-        h, states = torch.zeros(1, 1).double(), []
-        for one in '\na"b"c"\n':
-            x = torch.zeros(1, 3).double()
-            x[0, {'"': 1, "\n": 2}.get(one, 0)] = 1
-            h = cell(x, h)
-            states.append(round(h.item(), 2))
-    assert states == [-1, -1, 1, 1, -1, -1, 1, -1]
-
-
-def test_an_elman_unit_would_need_two_inputs_for_one_token():
-    near = {1: math.tanh(2), -1: math.tanh(-2)}
-    assert all(math.tanh(2 * h) == pytest.approx(h, abs=0.01) for h in near.values())
-    assert round(math.tanh(-4 + 2), 2) == -0.96 and round(math.tanh(4 - 2), 2) == 0.96
-
-
-@pytest.mark.parametrize(
-    ("share", "counted"), [(0.5, [0.5, 0.75, 0.875]), (0.9, [0.1, 0.19, 0.271])]
-)
-def test_a_cell_that_tries_to_count_forgets_what_it_writes_over(share, counted):
-    """The sum of the update gate at a quotation mark is chosen, its candidate is 1."""
-    cell = GRUCell(3, 1).double()
-    with torch.no_grad():
-        for parameter in cell.parameters():
-            parameter.zero_()
-        at_mark = math.log(share / (1 - share))
-        cell.input_lin.weight[1] = torch.tensor([10, at_mark, -10])
-        cell.input_lin.weight[2, 1] = 10
-        h, states = torch.zeros(1, 1).double(), []
-        for one in '\na"b"c"\n':
-            x = torch.zeros(1, 3).double()
-            x[0, {'"': 1, "\n": 2}.get(one, 0)] = 1
-            h = cell(x, h)
-            states.append(h.item())
-    first, second, third = counted
-    expected = [0, 0, first, first, second, second, third, 0]
-    assert states == pytest.approx(expected, abs=1e-3)
-
-
-def test_what_the_trained_model_wrote_and_its_loss():
-    ours, lstm = (
-        json.loads((ROOT / f"docs_src/results/{name}/result.json").read_text(encoding="utf-8"))
-        for name in ("gru", "lstm")
-    )
-    page = (ROOT / "labml_nn/lstm/gru.py").read_text(encoding="utf-8")
-    quoted = " ".join(re.findall(r"(?m)^> (.*)$", page)).split()
-    assert len(quoted) > 20
-    assert " ".join(quoted) in " ".join(ours["samples"][0]["text"].split())
-    losses = [f"{one['result']['validation_loss']:.2f}" for one in (ours, lstm)]
-    assert losses == ["1.57", "1.65"] and ours["run"]["training"] == lstm["run"]["training"]
-    assert round(100 * (1 - ours["parameters"] / lstm["parameters"])) == 23
