@@ -36,11 +36,13 @@ def last_attention() -> tuple[MultiHeadAttention, dict[str, Any]]:
 
 @torch.no_grad()
 def as_torch(ours: MultiHeadAttention, *, batch_first: bool = False) -> nn.MultiheadAttention:
-    """PyTorch's module with the weights of ours."""
+    """PyTorch's module with the weights of ours, and biases of 0 where ours has none."""
     theirs = nn.MultiheadAttention(ours.d_model, ours.heads, batch_first=batch_first)
     parts = [part.linear for part in (ours.query, ours.key, ours.value)]
     biases = [torch.zeros(ours.d_model) if part.bias is None else part.bias for part in parts]
     theirs.in_proj_weight.copy_(torch.cat([part.weight for part in parts]))
     theirs.in_proj_bias.copy_(torch.cat(biases))
-    theirs.out_proj.load_state_dict(ours.output.state_dict())
+    theirs.out_proj.weight.copy_(ours.output.weight)
+    output = ours.output.bias
+    theirs.out_proj.bias.copy_(torch.zeros(ours.d_model) if output is None else output)
     return theirs.train(ours.training)

@@ -676,6 +676,9 @@ class KVCache:
 # scores. There 0 means visible and $-\infty$ hidden. This page refuses such masks,
 # because as booleans they would mean the opposite. Pass `mask == 0` instead.
 #
+# [Our notes on PyTorch's own module](../../torch/nn/modules/activation.py) show the
+# lines in which it computes what this page does.
+#
 # ## Scaling and gradients
 #
 # What does a large score do to the gradient? The derivative of a weight with respect to

@@ -1,6 +1,7 @@
 """What our notes on PyTorch's attention state, checked with the PyTorch that is installed."""
 
 import re
+import warnings
 from pathlib import Path
 
 import pytest
@@ -140,3 +141,120 @@ def test_the_dog_sleeps_in_both_modules_alike() -> None:
         result, weights = theirs(given["query"], given["key"], given["value"], attn_mask=hidden)
     torch.testing.assert_close(mine, result)
     torch.testing.assert_close(ours.attn.mean(-1)[..., 0], weights[0])
+
+
+# --- Mistakes without an error --------------------------------------------------------------------
+
+
+def test_a_causal_mask_that_is_not_inverted_makes_nan_in_the_last_row() -> None:
+    attention, x, _ = without_keys()
+    visible = torch.ones(T, T, dtype=torch.bool).tril()
+    result, _ = attention(x, x, x, attn_mask=visible)
+    assert result[-1].isnan().all() and not result[:-1].isnan().any()
+
+
+def test_a_sequence_of_padding_is_nan_or_the_bias() -> None:
+    attention, x, _ = without_keys()
+    padding = torch.zeros(B, T, dtype=torch.bool)
+    padding[1] = True
+    result, _ = attention(x, x, x, padding)
+    assert result[:, 1].isnan().all() and not result[:, 0].isnan().any()
+    result, _ = attention(x, x, x, padding, need_weights=False)
+    torch.testing.assert_close(result[:, 1], attention.out_proj.bias.expand(T, C))
+
+
+def test_with_the_axes_in_the_wrong_order_sequences_depend_on_each_other() -> None:
+    first = nn.MultiheadAttention(C, H, batch_first=True)
+    wrong = nn.MultiheadAttention(C, H)
+    wrong.load_state_dict(first.state_dict())
+    x, changed = torch.randn(B, T, C), torch.randn(B, T, C)
+    changed[0] = x[0]
+    torch.testing.assert_close(first(x, x, x)[0][0], first(changed, changed, changed)[0][0])
+    assert (wrong(x, x, x)[0][0] - wrong(changed, changed, changed)[0][0]).abs().max() > 1e-3
+
+
+def test_a_mask_of_numbers_is_added() -> None:
+    attention, x, _ = without_keys()
+    hidden = torch.ones(T, T, dtype=torch.bool).triu(1)
+    _, ones = attention(x, x, x, attn_mask=hidden.float())
+    assert (ones > 0).all()
+    _, weights = attention(x, x, x, attn_mask=torch.zeros(T, T).masked_fill(hidden, -torch.inf))
+    torch.testing.assert_close(weights, attention(x, x, x, attn_mask=hidden)[1])
+    with pytest.raises(AssertionError, match="only bool and floating"):
+        attention(x, x, x, attn_mask=hidden.long())
+
+
+def test_dropout_is_for_weights_and_biases_begin_with_zeros() -> None:
+    attention, x = nn.MultiheadAttention(C, H), torch.randn(T, B, C)
+    assert attention.dropout == 0
+    assert not attention.in_proj_bias.any() and not attention.out_proj.bias.any()
+    attention = nn.MultiheadAttention(C, H, dropout=1.0)
+    nn.init.normal_(attention.out_proj.bias)
+    torch.testing.assert_close(attention(x, x, x)[0], attention.out_proj.bias.expand(T, B, C))
+
+
+def test_no_way_calls_the_module_of_the_output_projection() -> None:
+    attention, called = nn.MultiheadAttention(C, 4, batch_first=True).eval(), []
+    attention.out_proj.register_forward_hook(lambda *_: called.append(1))
+    x = torch.randn(B, T, C)
+    with torch.no_grad():
+        fast, _ = attention(x, x, x)
+        torch.backends.mha.set_fastpath_enabled(False)
+        try:
+            slow, _ = attention(x, x, x)
+        finally:
+            torch.backends.mha.set_fastpath_enabled(True)
+    torch.testing.assert_close(fast, slow)
+    # Neither way calls the module: both take its weights.
+    assert not called
+
+
+# --- The encoder layer ----------------------------------------------------------------------------
+
+
+def padded() -> tuple[nn.TransformerEncoderLayer, torch.Tensor, torch.Tensor]:
+    """A layer in evaluation, a batch, and its padding, at the ends."""
+    layer = nn.TransformerEncoderLayer(C, 4, 24, batch_first=True).eval()
+    return layer, torch.randn(B, T, C), torch.arange(T).expand(B, T) >= torch.tensor([[T], [2]])
+
+
+def test_the_fast_path_of_a_layer_and_its_nan() -> None:
+    layer, x, padding = padded()
+    with torch.no_grad():
+        fast = layer(x, src_key_padding_mask=padding)
+    slow = layer(x, src_key_padding_mask=padding)
+    torch.testing.assert_close(fast, slow, atol=1e-5, rtol=1e-5)
+    padding[1] = True
+    with torch.no_grad():
+        assert layer(x, src_key_padding_mask=padding)[1].isnan().all()
+    assert not layer(x, src_key_padding_mask=padding).isnan().any()
+
+
+def test_a_hook_is_called_because_it_switches_the_fast_path_off() -> None:
+    layer, x, _ = padded()
+    called = []
+    with torch.no_grad():
+        layer(x)
+        layer.linear1.register_forward_hook(lambda *_: called.append(1))
+        layer(x)
+    assert called == [1]
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_padding_is_zero_after_nested_tensors_if_it_is_at_the_end(left: bool) -> None:
+    layer, x, padding = padded()
+    if left:
+        padding = padding.flip(1)
+    encoder = nn.TransformerEncoder(layer, 2).eval()
+    with torch.no_grad(), warnings.catch_warnings(action="ignore"):
+        result = encoder(x, src_key_padding_mask=padding)
+    assert bool(result[padding].any()) == left and result[~padding].all()
+
+
+def test_layers_of_a_stack_begin_equal_and_without_a_last_norm() -> None:
+    layer, _, _ = padded()
+    encoder = nn.TransformerEncoder(layer, 2)
+    one, other = (each.state_dict() for each in encoder.layers)
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    assert encoder.norm is None and not layer.norm_first
+    assert nn.TransformerEncoderLayer(C, 4).linear1.out_features == 2048
