@@ -45,7 +45,11 @@ def draw(name: str) -> Figure:
 
 def test_every_figure_is_on_a_page():
     asked = set()
-    for folder, kind in (("labml_nn", "*.py"), ("docs_src/pages", "*.md")):
+    for folder, kind in (
+        ("labml_nn", "*.py"),
+        ("docs_src/pages", "*.md"),
+        ("docs_src/notes", "*.md"),
+    ):
         for path in (ROOT / folder).rglob(kind):
             asked |= set(
                 re.findall(r"\((?:figure|table):([\w.]+)", path.read_text(encoding="utf-8"))
