@@ -7,7 +7,7 @@ It fills the ring at 1, and there is none at 0.
 import math
 from itertools import pairwise
 
-from pylit.figures.draw import arrow, element, hook, line, short, shown, square, text
+from pylit.figures.draw import arrow, element, hook, letter, line, short, shown, square, text
 
 #: The roles on these pages, as tones of `pylit.figures.draw`.
 GATE, CANDIDATE, HIDDEN, GREY, KEPT, ERROR = 0, 2, 3, 4, 5, 6
@@ -22,11 +22,16 @@ def bar(x, y, r, value, *, upright=False):
     return f"M{short(x - wide)} {short(y)}{half}{short(2 * wide)} 0{half}{short(-2 * wide)} 0"
 
 
-def valve(x, y, value, *, r=13.0, upright=False, named="", size=""):
-    """A gate with its number; scripts find its disc by its name, and the number by `…-number`."""
+def valve(x, y, value, *, r=13.0, upright=False, named="", size="", symbol=""):
+    """A gate with its number, or with its symbol in place of it.
+
+    Scripts find its disc by its name, and the number by `…-number`.
+    """
     round_ = {"cx": x, "cy": y, "r": r}
     disc = element("path", f"f t{GATE}", d=bar(x, y, r, value), fill_opacity=".3")
     words = text(x, y + 4 + 2 * bool(size), rounded(value), classes=f"n {size}".strip())
+    if symbol:
+        words = letter(x, y + 5, (symbol, None), at="middle")
     return [
         element("circle", "o", **round_),
         hook(disc, named),

@@ -276,13 +276,13 @@ def directions():
         )
     )
     words = (
-        ("Ann · Ben = 0", "no disturbance"),
-        ("Ann · Cleo = 0.6", "0.6 of each other"),
-        ("Ben · Cleo = 0.8", "0.8 of each other"),
+        ("Ann · Ben = 0", "each finds its own"),
+        ("Ann · Cleo = 0.6", "each finds 0.6 of the other"),
+        ("Ben · Cleo = 0.8", "each finds 0.8 of the other"),
     )
     for i, (first, second) in enumerate(words):
-        parts.append(text(184, 58 + i * 42, first, classes="on"))
-        parts.append(text(184, 73 + i * 42, second))
+        parts.append(text(174, 58 + i * 42, first, classes="on"))
+        parts.append(text(174, 73 + i * 42, second, classes="s"))
     return Figure(
         [Panel(WIDTH, 172, tuple(parts))],
         "Three keys as arrows of length 1: those of Ann and Ben at right angles, and Cleo's "
@@ -291,43 +291,52 @@ def directions():
     )
 
 
-def _shape(x, rows, columns, tone, name, size, side=13.0):
-    """A matrix without numbers, its name above and its size below."""
-    middle = x + columns * side / 2
+def _shape(x, y, rows, columns, tone, name, size, side=13.0):
+    """A matrix without numbers with its middle at `y`, its name above and its size below."""
+    middle, half = x + columns * side / 2, rows * side / 2
     look = {"digits": 0, "most": 1.6}
     return [
-        *grid(x, 76 - rows * side / 2, [[1.0] * columns] * rows, tone, side, side, **look),
-        letter(middle, 38, (name, tone), at="middle"),
-        text(middle, 126, size, "middle"),
+        *grid(x, y - half, [[1.0] * columns] * rows, tone, side, side, **look),
+        letter(middle, y - half - 8, (name, tone), at="middle"),
+        text(middle, y + half + 15, size, "middle"),
     ]
 
 
 def brackets():
-    """The same product in two orders, with the sizes of what is made on the way."""
+    """The same product in two orders, with what the product in brackets is."""
     panels, factors = [], ((3, 2, QUERY, "Q"), (2, 3, KEY, "Kᵀ"), (3, 2, VALUE, "V"))
-    for table in (True, False):
-        parts = [title("first the weights …" if table else "… or first the memory")]
-        first, x = (0 if table else 1), 6.0
+    for table in (False, True):
+        parts = [title("… or first the weights" if table else "first the memory …")]
+        first, x, y, low = (0 if table else 1), 50.0, 66.0, 168.0
+        ends, third = [], ()
         for i, (rows, columns, tone, name) in enumerate(factors):
             if i == first:
-                parts.append(text(x, 82, "(", "middle", "large on"))
-                x += 7
-            parts += _shape(x, rows, columns, tone, name, f"{rows}×{columns}")
-            x += columns * 13 + 6
+                parts.append(text(x - 4, y + 6, "(", "end", "big on"))
+                ends.append(x)
+            parts += _shape(x, y, rows, columns, tone, name, "")
+            if i not in (first, first + 1):
+                third = (x, rows, columns, tone, name)
+            x += columns * 13
             if i == first + 1:
-                parts.append(text(x, 82, ")", "middle", "large on"))
-                x += 6
-            x += 9
-        parts.append(arrow(x, 76, x + 24, 76, f"l t{GREY}"))
+                parts.append(text(x + 4, y + 6, ")", "start", "big on"))
+                ends.append(x)
+            x += 26
+        # What is in brackets is made first; the third factor comes down to it.
+        middle = sum(ends) / 2
+        left, right = ends
+        parts.append(line(left, y + 34, right, y + 34, f"l t{GREY}"))
+        parts.append(arrow(middle, y + 34, middle, y + 56, f"l t{GREY}"))
         made = (3, 3, WEIGHT, "weights") if table else (2, 2, STATE, "S")
-        size = "grows: 3×3" if table else "always 2×2"
-        parts += _shape(x + 44, *made, size, 19.0)
-        panels.append(Panel(WIDTH, 132, tuple(parts)))
+        size = "3×3: grows with the text" if table else "2×2: always"
+        parts += _shape(middle - made[1] * 8, low, *made, size, 16.0)
+        x, rows, columns, tone, name = third
+        parts += _shape(x, low, rows, columns, tone, name, "")
+        panels.append(Panel(WIDTH, low + 46, tuple(parts)))
     return Figure(
         panels,
-        "Queries, keys as columns, and values. Left, the first two are multiplied first, which "
-        "gives weights, 3 by 3 for three tokens. Right, the last two, which gives the memory, "
-        "always 2 by 2.",
+        "Queries, keys as columns, and values. Left, the last two are in brackets, and an arrow "
+        "leads from them to the memory, always 2 by 2. Right, the first two are, which gives the "
+        "weights, 3 by 3 for three tokens.",
     )
 
 
@@ -442,39 +451,42 @@ def positive():
 
 def diagram():
     """The upper line is the memory: an outer product is added, and a query reads from it."""
-    top, low, add, read_at = 44, 122, 96, 196
-    parts = [
-        element("rect", f"f t{STATE}", x=14, y=top - 15, width=30, height=30, fill_opacity="0.2"),
-        element("rect", f"f t{STATE}", x=134, y=top - 15, width=30, height=30, fill_opacity="0.2"),
-        letter(29, top + 5, ("S", STATE), at="middle"),
-        letter(149, top + 5, ("S′", STATE), at="middle"),
-        arrow(46, top, add - 11, top, f"l t{STATE} thick"),
+    top, low, add, read_at = 50, 132, 98, 190
+    parts = []
+    for x, below in ((8, "before"), (134, "after")):
+        for left, wide, name in ((x, 28, "S"), (x + 29, 12, "z")):
+            size = {"x": left, "y": top - 15, "width": wide, "height": 30}
+            parts.append(element("rect", f"f t{STATE}", **size, fill_opacity="0.2"))
+            parts.append(letter(left + wide / 2, top + 5, (name, STATE), at="middle"))
+        parts.append(text(x + 20, top + 31, below, "middle"))
+    parts += [
+        arrow(51, top, add - 11, top, f"l t{STATE} thick"),
         arrow(add + 11, top, 132, top, f"l t{STATE} thick"),
-        arrow(166, top, 282, top, f"l t{STATE} thick"),
-        box(add, 82, 46, 24, "k ⊗ v", STATE, "#linear_attention_loop"),
-        arrow(add, 82, add, top + 12, f"l t{STATE}"),
-        arrow(add - 14, low + 12, add - 14, 108, f"l t{KEY}"),
-        arrow(add + 14, low + 12, add + 14, 108, f"l t{VALUE}"),
-        letter(add - 14, low + 27, ("φ(k)", KEY), at="middle"),
-        letter(add + 20, low + 27, ("v, 1", VALUE), at="middle"),
-        arrow(read_at, top, read_at, 80, f"l t{STATE}"),
-        box(read_at, 82, 46, 24, "q S′", VALUE, "#linear_attention_loop"),
-        arrow(read_at, low + 12, read_at, 108, f"l t{QUERY}"),
-        letter(read_at, low + 27, ("φ(q)", QUERY), at="middle"),
-        arrow(read_at + 24, 94, read_at + 38, 94, f"l t{VALUE}"),
-        box(read_at + 56, 82, 32, 24, "÷", WEIGHT, "#LinearAttention"),
-        arrow(read_at + 73, 94, 282, 94, f"l t{VALUE}"),
-        letter(282, 84, ("y", VALUE), at="middle"),
+        arrow(177, top, 282, top, f"l t{STATE} thick"),
+        box(add, 92, 50, 24, "kᵀ v", STATE, "#linear_attention_loop"),
+        arrow(add, 92, add, top + 12, f"l t{STATE}"),
+        arrow(add - 14, low + 12, add - 14, 118, f"l t{KEY}"),
+        arrow(add + 14, low + 12, add + 14, 118, f"l t{VALUE}"),
+        letter(add - 16, low + 27, ("φ(k)", KEY), at="middle"),
+        letter(add + 22, low + 27, ("v, 1", VALUE), at="middle"),
+        arrow(read_at + 10, top, read_at + 10, 90, f"l t{STATE}"),
+        box(read_at + 10, 92, 50, 24, "q S, q z", VALUE, "#linear_attention_loop"),
+        arrow(read_at + 10, low + 12, read_at + 10, 118, f"l t{QUERY}"),
+        letter(read_at + 10, low + 27, ("φ(q)", QUERY), at="middle"),
+        arrow(read_at + 36, 104, read_at + 48, 104, f"l t{VALUE}"),
+        box(read_at + 61, 92, 24, 24, "÷", WEIGHT, "#LinearAttention"),
+        arrow(read_at + 61, 116, read_at + 61, low + 12, f"l t{VALUE}"),
+        letter(read_at + 61, low + 27, ("y", VALUE), at="middle"),
         knot(add, top, "+", STATE, 10),
-        text(add, 16, "write", "middle", "h"),
-        text(read_at, 16, "read", "middle", "h"),
-        text(read_at + 56, 16, "divide", "middle", "h"),
+        text(add, 18, "write", "middle", "h"),
+        text(read_at + 10, 18, "read", "middle", "h"),
+        text(read_at + 61, 18, "divide", "middle", "h"),
     ]
     return Figure(
         [Panel(WIDTH, low + 34, tuple(parts))],
-        "The upper line leads from the old memory S to the new one, S′. On it the outer product of "
-        "the key k, behind φ, and of the value v with a 1 is added. Behind it the product of the "
-        "query q and the new memory is divided by its last number and gives the output y.",
+        "The upper line leads from the memory before, S with the column z, to the memory after. On "
+        "it the outer product of the key k, behind φ, and of the value v with a 1 is added. Behind "
+        "it the query q reads both: q S is divided by q z and gives the output y.",
     )
 
 
@@ -591,8 +603,8 @@ def _loop_panel():
     parts += _live(168, y, [[3.0, 1.0, 1.0], [0.0] * 3], STATE, "outer", w, h)
     parts.append(text(146, y - 8, "key", "middle", f"t{KEY}"))
     parts.append(text(216, y - h - 9, "value", "middle", f"t{VALUE}"))
-    parts.append(text(276, y + h + 4, "=", "middle", "on"))
     low = 130.0
+    parts.append(text(160, low - 8, "=", "end", "on"))
     parts.append(text(216, low - 8, "memory after", "middle", f"t{STATE}"))
     parts += _live(130, low, [[1.0], [0.0]], QUERY, "query", 32, h, most=LOOK["unit"])
     parts += _live(168, low, [[3.0, 1.0, 1.0], [0.0] * 3], STATE, "after", w, h)
@@ -667,62 +679,103 @@ LENGTH, CHUNK = 12, 4
 
 
 def forms():
-    """For each query and key, whether they meet in a table or by way of the memory."""
+    """What each token computes in the three forms, and what that sums to for longer texts."""
     panels, counts = [], []
-    for name, chunk in (("table", LENGTH), ("loop", 1), ("chunks", CHUNK)):
-        met = torch.zeros(LENGTH, LENGTH)
-        parts = [title(name)]
-        side, top = 106 / LENGTH, 22.0
-        direct, far = "", ""
+    side, top = 106 / LENGTH, 22.0
+    for name, chunk in (("table", LENGTH), ("loop", 0), ("chunks", CHUNK)):
+        parts, direct, reads, writes, weights = [title(name)], "", "", "", 0
         for t in range(LENGTH):
-            begin = t // chunk * chunk
-            met[t, begin : t + 1] = 1.0
-            y = top + t * side
-            direct += square(begin * side + 0.5, y + 0.5, (t + 1 - begin) * side - 1, side - 1)
+            begin, y = (t // chunk * chunk if chunk else t + 1), top + t * side
+            for s in range(begin, t + 1):
+                direct += square(26 + (s - begin) * side * 80 / 106, y + 0.5, 6.2, side - 1)
+                weights += 1
+            if name != "table":
+                writes += square(1, y + 0.5, side - 1, side - 1)
             if begin:
-                far += square(0.5, y + 0.5, begin * side - 1, side - 1)
-        count = int(met.sum())
-        counts.append(f"{name} {count}")
-        if far:
-            parts.append(element("path", f"k t{STATE}", d=far, fill_opacity=".3"))
-        parts.append(element("path", f"k t{WEIGHT}", d=direct, fill_opacity=".6"))
-        parts.append(element("rect", "b", x=0, y=top, width=106, height=106))
-        parts.append(text(0, top + 124, f"{count} products"))
-        panels.append(Panel(112, top + 130, tuple(parts)))
+                reads += square(12, y + 0.5, side - 1, side - 1)
+        counts.append(f"{name}: {weights} weights, {reads.count('M')} reads of the memory")
+        parts.append(element("path", f"k t{KEY}", d=writes, fill_opacity=".4") if writes else "")
+        parts.append(element("path", f"k t{STATE}", d=reads, fill_opacity=".4") if reads else "")
+        parts.append(element("path", f"k t{WEIGHT}", d=direct, fill_opacity=".6") if direct else "")
+        told = [f"{weights} weights"] * bool(weights)
+        if reads:
+            told += [f"{writes.count('M')} writes, {reads.count('M')} reads"]
+        parts += [text(0, top + 124 + 15 * i, words) for i, words in enumerate(told)]
+        panels.append(Panel(112, top + 145, tuple(parts)))
+    plot = Plot(
+        (0, 512),
+        (0, 1.4),
+        title="products of a whole text, in millions",
+        x_label="tokens",
+        height=112,
+        x_ticks=(64, 256, 512),
+        y_ticks=(0, 0.5, 1),
+    )
+    for (name, tone), place in zip(
+        (("table", WEIGHT), ("chunks", GREY), ("loop", STATE)),
+        ((140, 1.0), (450, 0.85), (512, 0.4)),
+        strict=True,
+    ):
+        found = [_products(name, length) / 1e6 for length in TEXTS]
+        inside = [(length, much) for length, much in zip(TEXTS, found, strict=True) if much < 1.4]
+        plot.line(*zip(*inside, strict=True), tone)
+        plot.add(text(*plot.at(*place), name, "end", f"t{tone} halo"))
+    panels.append(plot.panel())
+    ends = ", ".join(f"{name} {_products(name, 512):,}" for name in ("table", "loop", "chunks"))
     return Figure(
         panels,
-        f"Three triangles of {LENGTH} queries by {LENGTH} keys. The blue cells are products of a "
-        f"query and a key ({', '.join(counts)}); the others are read from the memory.",
+        f"Three pictures of {LENGTH} tokens, one below the other, with blue cells for weights and "
+        f"others for reads and writes. {'; '.join(counts)}. Then curves of all products: that of "
+        f"the table bends upwards, the others are straight. With 512 tokens: {ends}.",
     )
+
+
+#: Lengths of texts, the numbers of a key and of a value, and the tokens of a chunk, as measured.
+TEXTS, NUMBERS, PIECE = range(0, 513, 16), 16, 64
+
+
+def _products(form, length):
+    """Products of numbers that a form computes for a text, as the lesson counts them."""
+    if form == "table":
+        return length**2 * 2 * NUMBERS
+    inside = length * PIECE * 2 * NUMBERS if form == "chunks" else 0
+    return inside + 2 * length * NUMBERS**2
 
 
 def neighbours():
     """A value is written under the key of the token before it."""
-    parts, xs, w = [title("what is written, and where")], (40.0, 104.0, 180.0, 244.0), 62.0
-    for x, name in zip(xs, ("Ann", "3", "Ben", "2"), strict=True):
+    parts, xs, w = [title("what is written, and where")], (40.0, 104.0, 180.0, 244.0), 60.0
+    names = ("Ann", "3", "Ben", "2")
+    for x, name in zip(xs, names, strict=True):
         parts.append(word(x, 48, name, size="mid"))
-    for key, value, name in ((0, 1, "Ann"), (2, 3, "Ben")):
-        for at, tone, words in ((key, KEY, f"key {name}"), (value, VALUE, "value")):
-            parts.append(arrow(xs[at], 56, xs[at], 76, f"l t{tone} thick"))
-            parts.append(cell(xs[at] - w / 2, 80, w, 26, tone, 0.2))
-            parts.append(text(xs[at], 97, words, "middle"))
-        parts.append(frame(xs[key] - w / 2 - 3, 77, 2 * w + 8, 32, STATE))
-        words = f"written at {'32'[key // 2]}"
-        parts.append(text(xs[value], 126, words, "middle", f"t{STATE}"))
+    for t in (1, 2, 3):
+        asked, y = t != 2, 80.0 if t != 2 else 134.0
+        middle = (xs[t - 1] + xs[t]) / 2
+        for at, left, tone, words in (
+            (t - 1, middle - w - 1, KEY, f"key {names[t - 1]}"),
+            (t, middle + 1, VALUE, f"value {names[t]}"),
+        ):
+            if asked:
+                parts.append(arrow(xs[at], 56, xs[at], 76, f"l t{tone} thick"))
+            parts.append(cell(left, y, w, 26, tone, 0.2, "" if asked else "far"))
+            parts.append(text(left + w / 2, y + 17, words, "middle", "on" if asked else ""))
+        edge = frame(middle - w - 4, y - 3, 2 * w + 8, 32, STATE if asked else GREY)
+        parts.append(edge)
+    parts.append(text(142, 180, "written, too, but nobody asks for it", "middle"))
     taps = [
-        title("the weights of four keys"),
-        *grid(40, 44, [[0.0, 0, 1, 0], [0, 0, 0, 1]], WEIGHT, 54, 28),
+        title("four learned numbers each"),
+        *grid(46, 44, [[0.0, 0, 1, 0], [0, 0, 0, 1], [0, 0, 0, 1]], GREY, 54, 28, most=2),
     ]
     for i, words in enumerate(("3 back", "2 back", "before", "itself")):
-        taps.append(text(40 + (i + 0.5) * 54, 36, words, "middle"))
-    for i, words in enumerate(("key", "query")):
-        taps.append(text(34, 44 + (i + 0.5) * 28 + 4, words, "end", f"t{(KEY, QUERY)[i]}"))
-    taps.append(text(40, 122, "for a query the token itself is right"))
+        taps.append(text(46 + (i + 0.5) * 54, 36, words, "middle"))
+    for i, (words, tone) in enumerate((("key", KEY), ("query", QUERY), ("value", VALUE))):
+        taps.append(text(40, 44 + (i + 0.5) * 28 + 4, words, "end", f"t{tone}"))
     return Figure(
-        [Panel(WIDTH, 140, tuple(parts)), Panel(WIDTH, 132, tuple(taps))],
+        [Panel(WIDTH, 186, tuple(parts)), Panel(WIDTH, 134, tuple(taps))],
         "Left, the tokens Ann, 3, Ben, 2: arrows lead from Ann and 3 to a pair of the key of Ann "
-        "and the value of 3, and in the same way for Ben and 2. Right, the weights of the last "
-        "four tokens: 0, 0, 1, 0 for a key, and 0, 0, 0, 1 for a query.",
+        "and the value of 3, and in the same way for Ben and 2. Below, pale, the key of 3 and the "
+        "value of Ben. Right, the numbers of the last four tokens: 0, 0, 1, 0 for a key, and "
+        "0, 0, 0, 1 for a query and for a value.",
     )
 
 
@@ -794,6 +847,15 @@ def found_by_pairs():
     )
 
 
+#: Where the names of the two curves stand, in tokens and in the units of the plots.
+LABELS = {
+    ("attention", "bytes"): (3000, 2000),
+    ("linear attention", "bytes"): (1500, 90),
+    ("attention", "ms"): (3600, 0.29),
+    ("linear attention", "ms"): (300, 0.225),
+}
+
+
 def cost():
     """What one more token takes, in bytes and in milliseconds, as it was measured."""
     _, rows = performance._read("mixers", "tokens")
@@ -814,17 +876,9 @@ def cost():
             plot.dots(list(own), values, tone)
             last = values[-1]
             words = f"{model}: {last:,.0f}" if last > 100 else f"{model}: {last:.2g}"
-            above = 8 if model == "attention" else 6
-            x, y = plot.at(4096, last)
-            plot.add(
-                text(
-                    x - 6,
-                    y + (above + 6 if name == "bytes" and tone == GREY else -above),
-                    words,
-                    "end",
-                    f"t{tone} halo",
-                )
-            )
+            # Where no line passes: the list left of its steep line, the matrix near its own.
+            x, y = plot.at(*LABELS[model, name])
+            plot.add(text(x, y, words, "end" if model == "attention" else "start", f"t{tone}"))
             said.append(f"{model} {values[0]:.2g} to {last:,.4g} {unit}")
         panels.append(plot.panel())
     return Figure(
@@ -850,14 +904,14 @@ def never_replaced():
     low = y + 2 * h + 14
     for x, words, value, tone in (
         (0, "average", total / 2, VALUE),
-        (2 * w + 10, "right", second, GREY),
+        (2 * w + 10, "should be", second, GREY),
     ):
         parts.append(text(x + w, low - 8, words, "middle"))
         parts += grid(x, low, [value.tolist()], tone, w - 3, h, most=MOST)
     return Figure(
         [Panel(WIDTH, low + h + 4, tuple(parts))],
         f"Ann's row {listed(first)} plus {listed(second)} is {listed(total)}. The average is "
-        f"{listed(total / 2)}; right would be {listed(second)}.",
+        f"{listed(total / 2)}; it should be {listed(second)}.",
     )
 
 

@@ -1,6 +1,7 @@
 """Pictures of the trained models, each above the button that runs its model in the page."""
 
 import json
+from collections import defaultdict
 from pathlib import Path
 from unittest.mock import patch
 
@@ -11,6 +12,7 @@ import labml_nn
 from docs_src.live.recall import RecallGame, delivered_model
 from labml_nn.attention_maps import attention_maps
 from labml_nn.experiments.checkpoint import load_run
+from labml_nn.recurrent.linear_attention import feature_map
 from labml_nn.transformers import modern
 from pylit.figures import draw
 from pylit.figures.draw import WIDTH, Figure, Panel, Table, frame, grid, heat_map
@@ -98,20 +100,57 @@ def decays():
 
 @torch.no_grad()
 def matrix():
-    """The memory of a head of linear attention, after two words."""
+    """The memory of a head of linear attention, and the weights that it stands for."""
     model, vocabulary = _trained("linear_attention")
-    said = ("ROMEO:", "ROMEO:\nBut, soft!")
-    panels, largest = [], []
-    for text in said:
-        tokens = torch.tensor([vocabulary.index(letter) for letter in text])[:, None]
+    said = "ROMEO:\nBut, soft!"
+    tokens = torch.tensor([vocabulary.index(letter) for letter in said])[:, None]
+    mixer, seen = model.layers[0].mixer, []
+    with mixer.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0])):
         memory = model(tokens)[1].layers[0][0][0, 0, :, :-1]
-        largest.append(memory.abs().max().item())
-        title = "after " + text.replace("\n", "↵")
-        panels.append(heat_map(memory.tolist(), title=title, down="key", across="value", cell=9.0))
+    # Queries and keys of the head, from the layer's own submodules.
+    parts = [mixer.query(seen[0]), mixer.key(seen[0]), mixer.value(seen[0])]
+    q, k = mixer.conv(torch.cat(parts, -1))[0].chunk(3, -1)[:2]
+    q, k = (feature_map(one.unflatten(-1, (mixer.heads, -1)))[:, 0, 0] for one in (q, k))
+    weights = (k @ q[-1] / (k @ q[-1]).sum()).tolist()
+    most, side, top = memory.abs().max().item(), 9.0, 40.0
+    held = [
+        draw.title("the memory"),
+        draw.text(0, 30, "down: numbers of a key; across: of a value"),
+    ]
+    cells = defaultdict(str)
+    for i, row in enumerate(memory.tolist()):
+        for j, value in enumerate(row):
+            place = draw.square(j * side, top + i * side, side, side)
+            cells[5 if value > 0 else 4, round(abs(value) / most, 1)] += place
+    held += [
+        draw.element("path", f"f t{tone}", d=d, fill_opacity=f"{share:g}")
+        for (tone, share), d in sorted(cells.items())
+        if share
+    ]
+    held.append(draw.element("rect", "b", x=0, y=top, width=24 * side, height=24 * side))
+    counts = draw.Plot(
+        (0, len(said)),
+        (0, 0.14),
+        title="weights of the last query",
+        height=120,
+        x_ticks=(),
+        y_ticks=(0, 0.05, 0.1),
+    )
+    step = (counts.right - counts.left) / len(said)
+    for t, (letter, weight) in enumerate(zip(said, weights, strict=True)):
+        x, y = counts.at(t, weight)
+        size = {"x": x + 1, "y": y, "width": step - 2, "height": counts.bottom - y}
+        counts.add(draw.element("rect", "f t0", fill_opacity=".7", **size))
+        words = letter.replace("\n", "↵").replace(" ", "␣")
+        counts.add(draw.text(x + step / 2, counts.bottom + 14, words, "middle", "on"))
+    x, y = counts.at(0, 1 / len(said))
+    counts.add(draw.line(x, y, counts.right, y, "l t4 thin d"))
+    counts.add(draw.text(counts.right, counts.at(0, 0.125)[1], "dashed: all equal", "end"))
     return Figure(
-        panels,
-        "The memory of a head after six characters and after seventeen: a matrix of the same size, "
-        f"whose largest number grows from {largest[0]:.1f} to {largest[1]:.1f}.",
+        [draw.Panel(WIDTH, top + 24 * side + 4, tuple(held)), counts.panel()],
+        "Left, the memory of a head after seventeen characters: a matrix of 24 by 24 numbers. "
+        f"Right, how much each character counts for the last query: {min(weights):.2f} to "
+        f"{max(weights):.2f}, where equal weights would be {1 / len(said):.2f}.",
         live="matrix",
     )
 
@@ -284,16 +323,10 @@ def clock():
         sums = cell.hidden_lin(h) + cell.input_lin(below)
         h, c = cell(below, h, c)
         gates = torch.sigmoid(sums.view(4, -1)[:2, 56]).tolist()
-        rows.append([*gates, c[0, 56].item() / 2])
+        rows.append([*gates, c[0, 56].item()])
+    names = (("input gate", 0, 1), ("forget gate", 0, 1), ("cell state", 5, 2))
     return Figure(
-        [
-            _strips(
-                rows[-18:],
-                "layer 2, cell 57",
-                ["input gate", "forget gate", "half the state"],
-                LINES[-18:],
-            )
-        ],
+        [_bars(rows[-18:], "layer 2, cell 57", names, LINES[-18:])],
         "A cell along the beginning of a line. The forget gate closes at the line break. The input "
         "gate is open at the first two letters, and nearly closed from then on. The cell state "
         "hardly changes within a word, and falls at each space.",
@@ -382,6 +415,28 @@ def recall():
 def _embedded(model, vocabulary, said):
     """The embeddings of a text, `[T, 1, C]`."""
     return model.embedding(torch.tensor([[vocabulary.index(letter)] for letter in said]))
+
+
+def _bars(rows, title, names, letters):
+    """Bars for each letter, in a strip for each name, with its tone and the most that it shows."""
+    left, step, high = 78.0, 11.6, 34.0
+    parts = [draw.title(title)]
+    for k, (name, tone, most) in enumerate(names):
+        foot = 56.0 + k * (high + 12)
+        parts.append(draw.text(0, foot - 10, name, classes=f"t{tone}"))
+        for value in (0, most):
+            y = foot - high * value / most
+            parts.append(draw.line(left, y, WIDTH, y, "g"))
+            parts.append(draw.text(left - 5, y + 4, draw.shown(value), "end"))
+        for t, row in enumerate(rows):
+            tall = high * min(row[k] / most, 1)
+            size = {"x": left + t * step + 1, "y": foot - tall, "width": step - 2, "height": tall}
+            parts.append(draw.element("rect", f"f t{tone}", fill_opacity=".7", **size))
+    end = 56 + (len(names) - 1) * (high + 12) + 18
+    for t, letter in enumerate(letters):
+        seen = letter.replace("\n", "↵").replace(" ", "␣")
+        parts.append(draw.text(left + (t + 0.5) * step, end, seen, "middle", "on"))
+    return draw.Panel(WIDTH, end + 6, tuple(parts))
 
 
 def _strips(rows, title, names, letters):

@@ -17,8 +17,8 @@ from docs_src.gates import (
     rounded,
     valve,
 )
+from docs_src.tasks import last_bracket, results
 from docs_src.tasks import lstm as task
-from docs_src.tasks import results
 from labml_nn.lstm import LSTM
 from labml_nn.recurrent.elman import ElmanLayer
 from pylit.figures.draw import (
@@ -50,8 +50,6 @@ from pylit.figures.draw import (
 UNITS, BATCH = 128, 8
 FAR = (0, 1, 2, 5, 10, 20, 30, 40, 50)
 BIASES = (0.0, 1.0, 3.0)
-# Where each curve has its name: at these steps, at so many times its height.
-NAMES = ((30, 1e-3), (50, 50), (50, 0.04), (50, 0.02))
 
 # --- The line by hand ---------------------------------------------------------------------------
 
@@ -345,13 +343,13 @@ def _cell(old, found, token, t, *, named=False):
 
     # The token decides on the three gates and on the candidate.
     parts = [
-        line(34, rail, 284, rail, thin),
+        line(34, rail, 287, rail, thin),
         arrow(fx, rail, fx, y + 18, thin),
         line(120, rail, 120, iy, thin),
         arrow(120, iy, ix - 18, iy, thin),
         arrow(ix, rail, ix, low + 17, thin),
-        line(284, rail, 284, oy, thin),
-        arrow(284, oy, ox + 18, oy, thin),
+        line(287, rail, 287, oy, thin),
+        arrow(287, oy, ox + 18, oy, thin),
         text(20, 22, "before", "middle"),
         text(270, 22, "after", "middle"),
     ]
@@ -372,9 +370,9 @@ def _cell(old, found, token, t, *, named=False):
     parts.append(hook(kept, called("kept")))
     parts.append(hook(text(ix - 8, 80, _signed(added), "end", "on halo"), called("added")))
     parts += number(ix, low, g, CANDIDATE, w=40, named=called("made"))
-    parts += number(ox, low, h, HIDDEN, w=44, named=called("shown"))
+    parts += number(ox, low, h, HIDDEN, w=40, named=called("shown"))
     parts.append(text(ix + 24, low + 28, "candidate", classes=f"t{CANDIDATE}"))
-    parts.append(text(ox + 26, low + 4, "shown", classes=f"t{HIDDEN}"))
+    parts.append(text(ox + 23, low + 4, "shown", classes=f"t{HIDDEN}"))
     parts.append(hook(word(18, rail + 8, token, size="large"), called("token")))
     parts.append(text(18, rail - 24, "token", "middle"))
     return parts
@@ -454,6 +452,74 @@ def weights():
         "bracket, closing bracket, end of line. "
         + "; ".join(f"{name} {listed(row)}" for name, row in zip(SAID, SUMS, strict=True))
         + f". The second column is framed. Its sums become: {', '.join(made)}.",
+    )
+
+
+#: What a second cell, which knows of comments, puts into the sum of the first one's input gate.
+INSIDE = -30.0
+
+
+@torch.no_grad()
+def _follow_comments(read):
+    """Two cells of the module: one counts brackets, the other one shows whether `#` was read.
+
+    For each token: what W and U put into the sum of the first cell's input gate, and the sum; the
+    count, and what the second cell shows.
+    """
+    kinds, lstm = {**KINDS, "#": 4}, LSTM(5, 2, 1).double()
+    cell = lstm.cells[0]
+    second = ((-10, -10, -10, -10, 10), (10, 10, 10, -10, 10), (10,) * 5, (10,) * 5)
+    for row, (one, two) in enumerate(zip(SUMS, second, strict=True)):
+        like_a_letter = torch.tensor([*one, one[0]], dtype=torch.double)
+        cell.input_lin.weight[2 * row] = like_a_letter
+        cell.input_lin.weight[2 * row + 1] = torch.tensor(two, dtype=torch.double)
+    cell.hidden_lin.weight.zero_()
+    cell.hidden_lin.bias.zero_()
+    cell.hidden_lin.weight[0, 1] = INSIDE
+    found, state, before = [], None, 0.0
+    for token in read:
+        x = torch.zeros(1, 1, 5).double()
+        x[0, 0, kinds.get(token, 0)] = 1
+        by_w, by_u = cell.input_lin.weight[0, kinds.get(token, 0)].item(), INSIDE * before
+        _, state = lstm(x, state)
+        before = state.h[0, 0, 1].item()
+        found.append((by_w, by_u, by_w + by_u, state.c[0, 0, 0].item(), before))
+    return found
+
+
+def comment():
+    """A bracket outside and one inside a comment: the sum of the input gate, and the count."""
+    read, panels = "(#(", [[], []]
+    found = _follow_comments(read)
+    columns = (("W x", 108.0), ("U h", 164.0), ("sum", 220.0), ("gate", 266.0))
+    left, right = panels
+    left.append(title("the input gate of the count"))
+    left += [text(x, 34, words, "middle") for words, x in columns[2:]]
+    left.append(letter(108, 34, ("W", None), ("x", None), at="middle"))
+    left.append(letter(164, 34, ("U", None), ("h", HIDDEN), at="middle"))
+    right.append(title("what the two cells hold"))
+    right += [text(60, 34, "comment shows", "middle"), text(170, 34, "count", "middle")]
+    for t, (token, (by_w, by_u, total, count, shown_)) in enumerate(zip(read, found, strict=True)):
+        y = 62.0 + t * 46
+        left.append(word(20, y + 6, token, size="large"))
+        for value, (_, x) in zip((by_w, by_u, total), columns[:3], strict=True):
+            left += grid(x - 22, y - 14, [[round(value, 1)]], GATE, 44, 28, most=40)
+        left.append(text(136, y + 4, "+", "middle"))
+        left.append(text(192, y + 4, "=", "middle"))
+        left += valve(266, y, torch.sigmoid(torch.tensor(total)).item(), r=14)
+        right += number(60, y, shown_, HIDDEN)
+        right += number(170, y, count, KEPT)
+        if t:
+            for x, tone in ((60, HIDDEN), (170, KEPT)):
+                right.append(arrow(x, y - 31, x, y - 16, f"l t{tone}"))
+    end = 62 + 46 * len(read) - 22
+    told = "; ".join(
+        f"{token}: sum {shown(w, 1)} + {shown(u, 1)} = {shown(total, 1)}, count {rounded(count)}"
+        for token, (w, u, total, count, _) in zip(read, found, strict=True)
+    )
+    return Figure(
+        [Panel(WIDTH, end, tuple(parts)) for parts in panels],
+        f"Three tokens, a bracket, # and another bracket. {told}.",
     )
 
 
@@ -562,83 +628,89 @@ def shown_apart():
 
 
 def formula():
-    """The upper line is the cell state; from the lower one come the gates and what is shown."""
-    top, gates, low = 22.0, 96.0, 146.0  # heights: cell state, boxes of the sums, hidden state
-    forget, write, add, show, out = 58.0, 104.0, 150.0, 196.0, 240.0
+    """The same cell with the sums behind its valves: each has a product with h and one with x."""
+    top, sums, hidden, token = 42.0, 122.0, 172.0, 194.0
+    forget, write, add, show, out = 44.0, 98.0, 152.0, 200.0, 244.0
     anchor = "#LSTMCell.forward"
     parts = [
-        letter(2, top + 4, ("c", KEPT)),
-        arrow(14, top, WIDTH - 18, top, f"l t{KEPT} thick"),
-        letter(WIDTH - 14, top + 4, ("c′", KEPT)),
-        letter(2, low + 4, ("h", HIDDEN)),
-        line(14, low, show, low, f"l t{HIDDEN}"),
-        arrow(30, low + 26, 30, low + 1, "l t4"),
-        letter(30, low + 40, ("x", None), at="middle"),
+        letter(0, top + 4, ("c", KEPT)),
+        arrow(12, top, WIDTH - 18, top, f"l t{KEPT} thick"),
+        letter(WIDTH - 13, top + 4, ("c′", KEPT)),
+        letter(0, hidden + 4, ("h", HIDDEN)),
+        line(12, hidden, show - 7, hidden, f"l t{HIDDEN}"),
+        letter(0, token + 4, ("x", None)),
+        line(12, token, show + 7, token, "l t4"),
     ]
-    for x, words, name, tone, beside in (
-        (forget, "σ", "f", GATE, 12),
-        (write, "σ", "i", GATE, -12),
-        (add, "tanh", "g", CANDIDATE, 12),
-        (show, "σ", "o", GATE, 12),
+    for x, words, tone in (
+        (forget, "σ", GATE),
+        (write, "σ", GATE),
+        (add, "tanh", CANDIDATE),
+        (show, "σ", GATE),
     ):
-        parts.append(arrow(x, low, x, gates + 23, "l t4"))
-        parts.append(box(x, gates, 36, 22, words, tone, anchor))
-        parts.append(letter(x + beside, gates - 8, (name, tone), at="middle"))
-    # A gate goes to its product; what is added, to the sum; what is shown comes from above.
-    parts += pipe(((forget, gates), (forget, top + 10)), GATE, "")
-    parts += pipe(((write, gates), (write, 60), (add - 10, 60)), GATE, "")
-    parts += pipe(((add, gates), (add, top + 10)), CANDIDATE, "")
-    parts += pipe(((out, top), (out, 36)), KEPT, "", head=False)
-    parts += pipe(((out, 58), (out, low), (WIDTH - 18, low)), HIDDEN, "")
-    parts += pipe(((show + 19, gates + 11), (out - 10, gates + 11)), GATE, "")
-    parts.append(box(out, 36, 40, 22, "tanh", GREY, anchor))
-    parts.append(letter(WIDTH - 14, low + 4, ("h′", HIDDEN)))
-    for x, y, sign in (
-        (forget, top, "×"),
-        (add, top, "+"),
-        (add, 60, "×"),
-        (out, gates + 11, "×"),
-    ):
-        parts.append(knot(x, y, sign))
+        parts.append(arrow(x - 7, hidden, x - 7, sums + 23, f"l t{HIDDEN}"))
+        parts.append(arrow(x + 7, token, x + 7, sums + 23, "l t4"))
+        parts.append(box(x, sums, 38, 22, words, tone, anchor))
+    parts.append(letter(forget - 12, sums + 40, ("U", None), at="end"))
+    parts.append(letter(forget + 11, sums + 40, ("W", None)))
+    parts += pipe(((forget, sums), (forget, top + 15)), GATE, "")
+    parts += pipe(((write, sums), (write, 82), (add - 16, 82)), GATE, "")
+    parts += pipe(((add, sums), (add, top + 10)), CANDIDATE, "")
+    parts += pipe(((out, top), (out, 66)), KEPT, "", head=False)
+    parts += pipe(((out, 88), (out, hidden), (WIDTH - 18, hidden)), HIDDEN, "")
+    parts += pipe(((show, sums), (show, 110), (out - 16, 110)), GATE, "")
+    parts.append(box(out, 66, 40, 22, "tanh", GREY, anchor))
+    parts.append(letter(WIDTH - 13, hidden + 4, ("h′", HIDDEN)))
+    parts.append(letter(add + 6, 114, ("g", CANDIDATE)))
+    parts.append(knot(add, top, "+", KEPT))
+    for x, y, name in ((forget, top, "f"), (add, 82, "i"), (out, 110, "o")):
+        parts += valve(x, y, 1, r=14, symbol=name)
     return Figure(
-        [Panel(WIDTH, low + 46, tuple(parts))],
-        "Two lines from left to right. On the upper one the old cell state c is multiplied by the "
-        "forget gate f; then the product of the input gate i and the candidate g is added, which "
-        "gives the new cell state. On the lower one the old hidden state h and the input x reach "
-        "the four sums. The new hidden state is the output gate o times the tanh of the new cell "
-        "state.",
+        [Panel(WIDTH, token + 8, tuple(parts))],
+        "Two lines from left to right. On the upper one the old cell state c passes the valve f; "
+        "then the candidate g, which has passed the valve i, is added, which gives the new cell "
+        "state. Below, each of the four sums has a product of U with the old hidden state h, and "
+        "one of W with the input x. The new hidden state is the tanh of the new cell state behind "
+        "the valve o.",
     )
 
 
 def chain():
-    """How much of a change arrives some steps later: in the unit, and in the cell at letters."""
+    """How much of a change arrives some letters later: in the unit, and in the cell."""
     panels, said = [], []
-    slope = 1 - 0.96**2
     gate = torch.sigmoid(torch.tensor(10.0, dtype=torch.double)).item()
-    for words, tone, factor, label, state in (
-        ("the Elman unit at 0.96", HIDDEN, slope, f"× {slope:.2f}", "0.96"),
-        ("the cell at letters", KEPT, gate, f"× {gate:.5f}", "2"),
+    states = _unit("(((xxx")[2:]
+    slopes = [1 - state**2 for state in states[1:]]
+    for words, tone, factors, digits, held in (
+        ("the Elman unit at letters", HIDDEN, slopes, 2, states),
+        ("the cell at letters", KEPT, [gate] * 3, 5, _follow("((xxx")["c"][1:]),
     ):
-        parts, y, step = [title(words)], 66.0, 61.0
-        for t in range(5):
-            x = 22.0 + t * step
-            share = factor ** (4 - t)
-            if t < 4:
+        parts, y, step, shares = [title(words)], 60.0, 80.0, [1.0]
+        for factor in reversed(factors):
+            shares.insert(0, shares[0] * factor)
+        for t, (state, share) in enumerate(zip(held, shares, strict=True)):
+            x = 24.0 + t * step
+            if t < 3:
                 # A line of the later share: so much leaves its state.
-                parts.append(ribbon(x + 20, y, x + step - 18, y, factor ** (3 - t), ERROR, 9))
-                parts.append(text(x + step / 2, y - 21, label, "middle"))
-            parts += number(x, y, 0, tone, w=34)[:2]
-            parts.append(text(x, y + 4, state, "middle", "on"))
-            told = f"{share:.2f}" if share > 0.005 else f"{share:.0e}"
-            told = f"{share:.5f}".rstrip("0") if 1e-5 < share < 0.01 else told
-            parts.append(text(x, y + 34, rounded(share) if share > 0.99 else told, "middle", "on"))
-        panels.append(Panel(WIDTH, y + 40, tuple(parts)))
-        said.append(f"{words}: {label} at each step, {factor**3:.4f} after three")
+                ends = x + 21, y, x + step - 21, y
+                parts.append(ribbon(*ends, shares[t + 1], ERROR, 9))
+                parts.append(text(x + step / 2, y - 20, f"× {factors[t]:.{digits}f}", "middle"))
+                parts.append(word(x + step / 2, y + 24, "x"))
+            parts += number(x, y, state, tone, w=40)
+            parts.append(text(x, y + 44, _left(share), "middle", "on"))
+        panels.append(Panel(WIDTH, y + 50, tuple(parts)))
+        said.append(
+            f"{words}, states {listed(held, 2)}: factors {listed(factors, digits)}, "
+            f"{_left(shares[0])} after three"
+        )
     return Figure(
         panels,
-        "Two chains of five states. From the last state a line leads back, as thick as what is "
+        "Two chains of four states. From the last state a line leads back, as thick as what is "
         f"left of the gradient. {'; '.join(said)}.",
     )
+
+
+def _left(share):
+    return shown(share, 5 if 0.99 < share < 1 else 2)
 
 
 # --- The task -----------------------------------------------------------------------------------
@@ -680,7 +752,7 @@ def by_depth():
     )
     x, y = plot.at(task.DEEPEST, 0)
     plot.add(line(x, plot.top, x, y, f"l t{GREY} thin d"))
-    plot.note(task.DEEPEST - 0.7, 0.88, "in training", "end")
+    plot.note(task.DEEPEST - 0.7, 0.8, "in training", "end")
     rows, said = [], []
     for model, tone in (("Elman, 34 units", GREY), ("Elman", HIDDEN), ("LSTM", KEPT)):
         for run in found[model]:
@@ -692,8 +764,30 @@ def by_depth():
         seen = [[run[task.TESTED.index(n)] for run in found[model]] for n in drawn]
         rows.append([model, *(f"{min(one):.2f} to {max(one):.2f}" for one in seen)])
         said.append(f"{model}: {min(seen[2]):.2f} to {max(seen[2]):.2f} at 10 brackets")
+    wrong, late = (
+        results("last_bracket", "late"),
+        Plot(
+            (0, 8),
+            (0, 1.08),
+            title="wrong answers after the last bracket",
+            x_label="letters after it",
+            height=170,
+            x_ticks=last_bracket.LATER,
+            y_ticks=(0, 0.5, 1),
+        ),
+    )
+    for model, tone in (("Elman, 34 units", GREY), ("Elman", HIDDEN), ("LSTM", KEPT)):
+        for run in wrong[model]:
+            late.line(last_bracket.LATER, run, tone)
+    late.add(text(*late.at(0.4, 0.04), "LSTM", "start", f"t{KEPT} halo"))
+    late.add(text(*late.at(2.2, 0.5), "Elman", "start", f"t{HIDDEN} halo"))
+    first = [run[0] for model in ("Elman", "Elman, 34 units") for run in wrong[model]]
+    said.append(
+        f"Of the answers of the Elman networks at the last bracket {min(first):.2f} to "
+        f"{max(first):.2f} are wrong, of those of the LSTMs {max(r[0] for r in wrong['LSTM']):.2f}"
+    )
     return Figure(
-        [plot.panel()],
+        [plot.panel(), late.panel()],
         f"The share of right lines for 1 to 40 brackets. {'; '.join(said)}.",
         Table(["brackets", *(str(n) for n in drawn)], rows),
     )
@@ -727,17 +821,18 @@ def gradient():
     curves = {f"LSTM, bias {bias:g}": _arriving(bias) for bias in BIASES}
     curves["Elman"] = _arriving(None)
     plot = Plot(
-        (0, FAR[-1]),
+        (0, FAR[-1] + 14),
         (1e-12, 2),
         log=True,
         height=150,
+        title="what is left of a gradient of 1",
         x_label="steps back",
-        y_label="length of the gradient",
+        x_ticks=(0, 10, 20, 30, 40, 50),
     )
     for (name, lengths), tone in zip(curves.items(), (KEPT, KEPT, KEPT, HIDDEN), strict=True):
         plot.line(FAR, lengths, tone, dashed=name == "Elman")
-    for (name, lengths), (at, beside) in zip(curves.items(), NAMES, strict=True):
-        plot.note(at, lengths[FAR.index(at)] * beside, name.removeprefix("LSTM, "), "end")
+        x, y = plot.at(FAR[-1], lengths[-1])
+        plot.add(text(x + 5, y + 4, name.removeprefix("LSTM, "), classes=f"t{tone}"))
     shown = (1, 10, 30, 50)
     rows = [
         [name, *(f"{lengths[FAR.index(k)]:.2g}" for k in shown)] for name, lengths in curves.items()

@@ -1,7 +1,7 @@
 // Gates and states of the cells of an LSTM or a GRU along a text, and what a forced gate changes.
 "use strict";
 // `rows` are what is shown of a cell: label, name in a sentence, key in the state of a layer, whether
-// it is a gate. The last one is the state.
+// it is a gate. The last one is the state, which may have a colour of its own: `ink`.
 // `known` are cells with a meaning: name, layer, cell. `held` is the gate that can be forced.
 live.gates = (panel, { name, rows, known, held, example, examples, observations, about }) => {
   const { el, slices, visible, joined, quoted, slider, select, group } = live;
@@ -44,23 +44,35 @@ live.gates = (panel, { name, rows, known, held, example, examples, observations,
       const all = gate ? [0, 1] : read.map((_, t) => value(t, key));
       return [Math.min(0, ...all), Math.max(0, ...all)];
     });
-    const bar = (number, [low, high]) => {
+    const bar = (number, [low, high], ink = "--link") => {
       const share = (one) => `${(100 * (one - low)) / (high - low || 1)}%`;
       const element = el("i", { className: number < 0 ? "minus" : "" });
+      element.style.setProperty("--ink", `var(${ink})`);
       element.style.setProperty("--from", share(Math.min(0, number)));
       element.style.setProperty("--to", share(Math.max(0, number)));
       return element;
     };
-    const lines = [], names = ["", ...rows.map(({ label }) => label)];
+    const lines = [], names = ["", ...rows.map(({ label }) => label)], starts = breaks();
     read.forEach((_, t) => {
-      if (!t || lines.at(-1).children.length > fits())
+      if (starts.has(t))
         lines.push(el("div", {}, el("div", { className: "names" }, ...names.map((label) => el("span", {}, label)))));
       const letter = el("b", {}, visible(model.characters[seen[t]]));
-      lines.at(-1).append(el("div", { "data-at": t }, letter, ...rows.map(({ key }, k) => bar(value(t, key), spans[k]))));
+      lines.at(-1).append(el("div", { "data-at": t }, letter, ...rows.map(({ key, ink }, k) => bar(value(t, key), spans[k], ink))));
     });
     strips.replaceChildren(...lines);
     drawn = fits();
     range.textContent = _("The bar of the {0} reaches from {1} to {2}.", state.said, ...spans.at(-1).map((end) => said(end, 1)));
+  };
+  // Where the lines of the view begin: behind a line break of the text or, where there is none that
+  // fits, behind a space.
+  const breaks = () => {
+    const letters = seen.map((id) => model.characters[id]), most = fits(), starts = new Set([0]);
+    for (let from = 0; letters.length - from > most;) {
+      const line = letters.slice(from, from + most);
+      from += line.lastIndexOf("\n") + 1 || line.lastIndexOf(" ") + 1 || most;
+      starts.add(from);
+    }
+    return starts;
   };
   // Characters beside the names of the rows.
   const fits = () => (innerWidth < 960 ? Infinity : Math.max(8, Math.floor((strips.clientWidth - 60) / 12)));
@@ -102,10 +114,12 @@ live.gates = (panel, { name, rows, known, held, example, examples, observations,
     force.input.selectedIndex = forced;
     draw();
     point(at);
-    const loss = live.loss_of(seen, read);
+    // A loss is the mean of minus the logarithm of the probabilities.
+    const losses = [read, plain].map((one) => live.loss_of(seen, one));
+    const told = [...losses.map((loss) => loss.toFixed(2)), ...losses.map((loss) => (100 * Math.exp(-loss)).toFixed(1))];
     cost.value = forced
-      ? _("The text costs {0} nats per character, and {1} with the gate as computed.", loss.toFixed(2), live.loss_of(seen, plain).toFixed(2))
-      : _("The text costs {0} nats per character.", loss.toFixed(2));
+      ? _("The loss of this text is {0} nats per character, and {1} with the gate as computed: each character had a probability of {2} %, and {3} %, when it came (geometric mean).", ...told)
+      : _("The loss of this text is {0} nats per character: each character had a probability of {1} % when it came (geometric mean).", told[0], told[2]);
   };
 
   const field = live.text_field(model, { most: 170, value: example, examples: [example, ...examples] },
@@ -119,7 +133,6 @@ live.gates = (panel, { name, rows, known, held, example, examples, observations,
   };
   live.lay_out(panel, {
     input: field,
-    first: 1,
     seen: live.observations(observations.map(([said, ...shown]) => [said, demonstrate(...shown)])),
     controls: group(_("Gates and state of a cell"), cells, layers, units, force, place, sentence, el("p", { className: "small" }, about)),
     view: [strips, range],

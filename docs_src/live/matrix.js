@@ -30,11 +30,12 @@ live.panel.fill = (panel) => {
   };
 
   const map = live.heat_map(_("The memory: a row for each number of a key, a column for each number of a value"));
-  map.className = "square";
+  map.className = "square memory";
   const added = live.heat_map(_("What this character has added to the memory"));
-  added.className = "square";
+  added.className = "square memory";
   const strip = live.letters(_("The text, shaded by the weights of the chosen step"), model, (t) => { at = t; show() });
   const sizes = live.letters(_("The text, shaded by the size of the keys"), model, (t) => { at = t; show() });
+  sizes.classList.add("keys");
   const sentence = el("output", {});
   const names = live.head_names(model);
   const head = select(_("Head"), names, (i) => { chosen = [Math.floor(i / heads), i % heads]; show() });
@@ -71,11 +72,10 @@ live.panel.fill = (panel) => {
   live.lay_out(panel, {
     input: field,
     seen: live.observations([
-      [_("No head looks at one character alone. That before it gets 4.8 % of the weight on average in layer 2, head 1, and less in the others. Equal weights would give it 3.3 %."), demonstrate([1, 0])],
+      [_("No head looks at one character alone. The character just before the current one gets 4.8 % of the weight on average in layer 2, head 1, and less in the other heads. If all weights were equal, it would get 3.3 %."), demonstrate([1, 0])],
       [_("Layer 2, head 2 writes capital letters and line breaks with large keys: 1.4 times the mean on average, and other characters 0.85 times."), demonstrate([1, 1], 43)],
-      [_("Nothing is forgotten. Replace the 18th character, “W”, by “Z”: from four characters later to the end, the memories of layer 1 differ from before by the same amount."), demonstrate([0, 0], 17)],
+      [_("Nothing is forgotten. Replace the 18th character, “W”, by “Z”. The memories of layer 1 are now others. The convolution reaches three characters further, and from then on the difference stays the same to the end of the text."), demonstrate([0, 0], 17)],
     ]),
-    first: 1,
     controls: [
       group(_("The memory of a head"), head, steps, sentence),
       group(_("The weights that the memory stands for"), el("p", { className: "small" }, _("How much each character counts in what is found. The model never computes these weights; the page does, from the query and all keys.")), strip),
@@ -84,7 +84,7 @@ live.panel.fill = (panel) => {
       pair(
         el("div", {}, el("p", {}, _("The memory after this character:")), map),
         el("div", {}, el("p", {}, _("What this character has added:")), added)),
-      el("p", { className: "small" }, _("Blue is positive, red negative. Move the slider to follow the memory from character to character. Whatever was written stays.")),
+      el("p", { className: "small" }, _("In the colour of the memory: positive numbers; in grey: negative ones. Move the slider to follow the memory from character to character. Whatever was written stays.")),
       group(_("The size of the keys"), el("p", { className: "small" }, _("A pair with a large key counts more for all that read later. The size of a key is the sum of its numbers.")), sizes),
     ],
     outcome: group(_("Next character"), next),

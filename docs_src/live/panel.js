@@ -365,7 +365,7 @@
     (none, i) => _("layer {0}, head {1}", Math.floor(i / heads) + 1, (i % heads) + 1));
 
   const about = (model) => el("p", { className: "small" },
-    _("{0} parameters, int8 with a scale per row, trained on Tiny Shakespeare. Validation loss {1} nats per character before rounding, {2} after.",
+    _("{0} parameters, each stored in one byte (int8, with a scale for each row of a matrix), trained on Tiny Shakespeare. Loss on the part that was held back: {1} nats per character before the rounding to bytes, {2} after it.",
       grouped(model.parameters), model.loss.before.toFixed(3), model.loss.after.toFixed(3)));
 
   Object.assign(live, { el, slices, visible, percent, joined, grouped, quoted, head_names, slider, select, button, text_field, heat_map, letters,

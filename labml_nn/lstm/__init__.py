@@ -14,12 +14,11 @@ tones: >
 You read a formula from left to right: `f(g(x` … How many brackets are still open? Two.
 You did not look back. You kept a count in mind. At each opening bracket you added one
 to it, at each closing bracket you took one away, and at letters you left it alone. The
-**LSTM** ([@hochreiter1997long]) is a network that can do the same. Its name is short
-for *long short-term memory*.
+**LSTM** ([@hochreiter1997long]) is a network that can do the same.
 
-![*f(g(x))* through one cell of an LSTM, by weights that we choose below. The count
-comes along the upper line. At a bracket a valve opens, and 1 or −1 is
-added.](figure:lstm.flow)
+![*f(g(x))* through one cell of an LSTM, by weights that we choose below. A ring is a
+valve: with a 1 it is open, with a 0 closed. At a bracket it is open, and 1 or −1 is
+added to the count.](figure:lstm.flow)
 
 Can the [Elman network](../recurrent/elman/__init__.py) keep such a count? It reads one
 **token** after the other, here one character. What it remembers is its **hidden
@@ -39,27 +38,28 @@ should be back at 0, and it is at −0.94.
 ![The count, and what the unit makes of it.](figure:lstm.unit)
 
 What if we add only 0.1 for each bracket? Near 0 the tanh hardly bends, and three
-brackets give 0.29. That is nearly right. But the tanh also acts at letters, where
-nothing should change. After a hundred letters 0.29 has become 0.11, which looks like a
-single bracket. Whatever a state goes through at *every* step changes it at every step.
+brackets give 0.29, nearly right. But the tanh also acts at letters, where nothing
+should change. After a hundred letters 0.29 has become 0.11, which looks like a single
+bracket.
 
 ![A hundred letters wear the count down.](figure:lstm.fading)
 
 **Do not rewrite the memory. Add to it.** This is the idea of the LSTM. Beside the
-hidden state $h_t$ it has a second vector, the **cell state** $c_t$. No tanh and no
-matrix stands between one cell state and the next. To begin with, the new one is the old
-one plus something: $c_t = c_{t-1} + 1$ at an opening bracket, and $c_t = c_{t-1} - 1$
-at a closing one. Now three brackets are 3.
+hidden state $h_t$ it has a second vector, the **cell state** $c_t$, which no tanh
+squeezes from step to step. To begin with, the new one is the old one plus something:
+$c_t = c_{t-1} + 1$ at an opening bracket, and $c_t = c_{t-1} - 1$ at a closing one. Now
+three brackets are 3.
 
 ![The same three brackets.](figure:lstm.lanes)
 
 **When do we add?** What may be added is called the **candidate** $g_t$. In our count it
 is −1 at a closing bracket, and 1 at every other token. But at a letter nothing may be
 added. So a number from 0 to 1 multiplies the candidate, the **input gate** $i_t$. You
-may think of it as a valve. At 1 it is open, and at 0 it is closed. The network computes
-it anew at each step.
+may think of it as a valve, in all pictures a ring with its number: at 1 a disc fills
+the ring, and the valve is open; at 0 it is closed. The network computes this number
+anew at each step.
 
-![At the letter the valve is closed, so the candidate does not
+![Left, 1 · 1 is added. Right, 0 · 1, so the candidate does not
 matter.](figure:lstm.input_gate)
 
 **When do we forget?** At the end of a line the count should start anew. So there is a
@@ -69,10 +69,10 @@ is forgotten.
 
 ![A count of 2 meets the forget gate.](figure:lstm.forget_gate)
 
-**What is shown?** The rest of the network sees only the hidden state. It is a copy of
-the cell state, squeezed by a tanh and multiplied by a third valve, the **output gate**
-$o_t$: $h_t = o_t \cdot \tanh(c_t)$. Here the tanh is back, but in a side branch. It
-does not touch the cell state, so nothing is lost from step to step.
+**What is shown?** Whatever comes after the cell, and the gates of the next step, see
+only the hidden state. It is a copy of the cell state, squeezed by a tanh and multiplied
+by the **output gate** $o_t$: $h_t = o_t \cdot \tanh(c_t)$. Here the tanh is back, but
+in a side branch, where it does not touch the cell state.
 
 ![Shown or not, the cell state stays 2.](figure:lstm.output_gate)
 
@@ -81,7 +81,7 @@ us see one at work. The second bracket of `f(g(x))` meets the cell state 1. The 
 gate is open, so $1 \cdot 1$ stays. The input gate is open, so $1 \cdot 1$ is added. The
 new cell state is 2, and $1 \cdot \tanh(2) = 0.96$ is shown.
 
-![One cell at the second bracket.](figure:lstm.cell)
+![Thin lines: the token decides on the gates and on the candidate.](figure:lstm.cell)
 
 ## A line by hand
 
@@ -94,14 +94,15 @@ is the tanh of its sum: nearly 1 for a sum of 10, and nearly −1 for −10.
 
 ![Sums and gates.](figure:lstm.sigmoid)
 
-We choose the weights of one cell by hand. In our count the token alone decides, so let
-$U$ and $b$ be zero. There are four kinds of tokens: letters, two brackets, and the end
-of a line, `⏎`. As a vector a token has a 1 at its kind and zeros elsewhere (it is
-*one-hot*). For example, an opening bracket is $(0, 1, 0, 0)$. Multiplied by this
-vector, $W$ gives its second column. So you can read $W$ as a table: a column for each
-kind of token, and a row for each of the four sums.
+We choose weights by hand. In our count the token alone decides, so let $U$ and $b$ be
+zero. There are four kinds of tokens: letters, two brackets, and the end of a line, `⏎`.
+As a vector a token has a 1 at its kind and zeros elsewhere (it is *one-hot*). For
+example, an opening bracket is $(0, 1, 0, 0)$. Multiplied by this vector, $W$ gives its
+second column. So it has a column for each kind of token, and a row for each of the four
+sums.
 
-![At an opening bracket all four sums are 10.](figure:lstm.weights)
+![The framed column is that of the opening bracket: all four sums are
+10.](figure:lstm.weights)
 
 Read a line with this cell. Then turn its valves, or choose another line. A slider sets
 how far a gate can open.
@@ -119,23 +120,30 @@ how far a gate can open.
    brackets are closed.
 
 5. The end of the line. The forget gate is closed, and the cell state is 0, whatever it
-   was. Here it was 0 already. In the other lines it was not.
+   was. Here it was 0 already, in the other lines not.
 
 ![From above: the gates of each token, its candidate, the cell state, and what is shown.
 Numbers are rounded: an open gate is 0.99995, and a closed one
 0.00005.](figure:lstm.line_by_hand)
 
+**What is $U$ for?** With it a gate decides by what was shown before. Suppose that
+brackets in a comment, after a `#`, should not count. A second cell adds 1 at `#`, so
+inside a comment it shows 0.76. Let $U$ put −30 times this number into the sum of our
+input gate. At a bracket in a comment that sum is $10 - 30 \cdot 0.76 = -12.8$, and the
+gate is closed. The bias $b$ is what a sum begins with, whatever comes.
+
+![What a cell shows at one token reaches the sums at the next.](figure:lstm.comment)
+
 **Does the tanh not hide the count again?** Two brackets are shown as 0.96 and three as
-0.995, hardly apart. But a cell may also take smaller steps. Turn the input gate down to
-0.3. Then two brackets are 0.6, shown as 0.54, and three are 0.9, shown as 0.72. In the
-Elman unit small steps were worn down at each letter. In a cell they are safe.
+0.995, hardly apart. But turn the input gate down to 0.3. Then two brackets are 0.6,
+shown as 0.54, and three are 0.9, shown as 0.72. In the Elman unit such small steps were
+worn down at each letter. In a cell they are safe.
 
 ![The same counts, with large steps and with small ones.](figure:lstm.shown_apart)
 
-**In one formula.** A layer has $N$ such cells, and $i_t$, $f_t$, $g_t$, $o_t$, $c_t$
-and $h_t$ are vectors with one number for each cell. Each of the four sums has its own
-matrices $W$ and $U$ and its own bias $b$. ($\odot$ multiplies two vectors number by
-number.)
+**In one formula.** A layer has $N$ such cells, and all these are vectors with one
+number for each cell. Each of the four sums has its own $W$, $U$ and $b$. ($\odot$
+multiplies two vectors number by number.)
 
 \begin{align}
 i_t &= \sigma(W_i x_t + U_i h_{t-1} + b_i) \\
@@ -146,64 +154,66 @@ c_t &= f_t \odot c_{t-1} + i_t \odot g_t \\
 h_t &= o_t \odot \tanh(c_t)
 \end{align}
 
-![The same cell with all its inputs; c′ and h′ are the states after the step. Boxes lead
+![The same cell; c′ and h′ are the states after the step. A valve multiplies. Boxes lead
 to the code.](figure:lstm.formula)
 
 ## Learning over long gaps
 
 Suppose that a bracket is needed a hundred letters later, and that the prediction there
-is wrong. What should the network have stored at the bracket? The **gradient** tells it,
-if it arrives: it says how much a small change of each number would change the loss. In
-the backward pass it is multiplied at each step by how much one state changes the next.
-In our cell at a letter, $c_t = f_t \, c_{t-1}$, this factor is the forget gate. Over a
-hundred letters $0.99995^{100} = 0.995$ is left, nearly all. In the Elman unit it is the
-slope of the tanh. At the state 0.96 this is $1 - 0.96^2 = 0.08$, and three such steps
-leave 0.0005.
+is wrong. What should have been stored at the bracket? The **gradient** tells the
+network, if it arrives: how much a small change of each number changes the loss, which
+measures the error. In the backward pass it is multiplied at each step by how much one
+state changes the next. In our cell at a letter, $c_t = f_t \, c_{t-1}$, this factor is
+the forget gate, and $0.99995^{100} = 0.995$ arrives, nearly all. In the Elman unit,
+$h_t = \tanh(h_{t-1})$, it is the slope of the tanh, $1 - h_t^2$. After three brackets a
+letter makes 0.74 of 0.96, where the slope is $1 - 0.74^2 = 0.45$. Three letters leave
+0.18 of the gradient, and a hundred leave 0.002.
 
-![What is left of a gradient of 1, from right to left.](figure:lstm.chain)
+![From right to left: what is left of a gradient of 1.](figure:lstm.chain)
 
-That cell had its gates open. Those of a new network depend on its biases. With a bias
-of 0 a forget gate begins at $\sigma(0) = 0.5$, and after ten steps $0.5^{10} = 0.001$
-is left. That is *less* than in a new Elman network. With a bias of 1, which we use, ten
-times more arrives after 30 steps than there. So open gates carry a gradient, and the
-network can learn to open them. [More on that](#the-gradient) follows below.
+That cell had its gates open. In a new network $W$ and $U$ are small, so each sum is
+near its bias. With a bias of 0 a forget gate begins at $\sigma(0) = 0.5$, and after ten
+steps $0.5^{10} = 0.001$ is left. That is *less* than in a new Elman network. With a
+bias of 1, which we use, it is ten times *more* after 30 steps, and with a bias of 3
+most is left. [More on that](#the-gradient) follows below.
 
-![New layers of 128 cells or units, random inputs.](figure:lstm.gradient)
+![New layers of 128 cells or units, random inputs; *bias* is that of the forget
+gates.](figure:lstm.gradient)
 
 ## When the count decides
 
 A line opens 1 to 20 brackets and closes them all again, with letters in between. Is a
 bracket still open? The network should say so after every character. At the last bracket
 of a line with 20 it must know that there was one for each that was opened, up to 80
-steps before. It cannot guess, and no window of a few characters helps.
+steps before.
 
 ![A short line of this kind.](figure:lstm.task_line)
 
 We train three networks on such lines, with five seeds each: an LSTM of 16 cells, an
 Elman network of 16 units, and one of 34 units, which has as many weights as the LSTM. A
 line is right only if all its answers are. All five LSTMs read every line with up to 20
-brackets without a mistake. The Elman networks manage one in ten at best. At 25
-brackets, more than any in training, the LSTMs still make hardly a mistake. But a
-learned count is not exact, and at 40 most of them fail, too.
+brackets without a mistake. The Elman networks manage one in ten at best, and fail even
+at a single bracket, as they do not count. At the last bracket they mostly still answer
+*open*, and notice a few letters later. At 25 brackets, more than in training, the LSTMs
+make hardly a mistake. But a learned count is not exact, and at 40 most of them fail.
 
-![Grey: Elman networks of 34 units. [How it was
+![Right: lines of 1 to 20 brackets. Grey: Elman networks of 34 units. [How it was
 measured](#the-task-with-the-brackets).](figure:lstm.by_depth)
 
 ## Gains and price
 
-A cell keeps a number over many steps, and loses hardly any of it unless a gate closes.
-It is free to add to it, and nothing bounds the sum. But we compute four sums where the
-Elman network has one, so a step costs four times as much. The steps must still wait for
-each other. And a layer of $N$ cells has no more than $2N$ numbers to remember
-everything with.
+A cell keeps a number over many steps, adds to it, and nothing bounds the sum. But we
+compute four sums where the Elman network has one, so a step costs four times as much.
+The steps must still wait for each other. And a layer of $N$ cells has no more than $2N$
+numbers to remember everything with.
 
 ![What a step computes, and what it keeps.](figure:lstm.price)
 
 ## The whole in code
 
-The two lines for `c` and `h` are the LSTM. All else is a loop. The last lines set the
-weights by hand, and print what is shown along `f(g(x))⏎`. The module below computes the
-same. It adds layers, padding, dropout, checks, and the shapes of all tensors.
+The two lines for `c` and `h` are the LSTM, and all else is a loop. The last lines set
+the weights by hand, and print what is shown along `f(g(x))⏎`. The module below computes
+the same, and calls `W` and `U` `input_lin` and `hidden_lin`.
 
 ```python
 import torch
@@ -213,8 +223,9 @@ from torch import nn
 class LSTM(nn.Module):
     def __init__(self, n_inputs, n_cells):
         super().__init__()
-        self.W = nn.Linear(n_inputs, 4 * n_cells, bias=False)  # four matrices in one
-        self.U = nn.Linear(n_cells, 4 * n_cells)  # with the biases b
+        # The matrices of the four sums, one below the other; U comes with the biases b.
+        self.W = nn.Linear(n_inputs, 4 * n_cells, bias=False)
+        self.U = nn.Linear(n_cells, 4 * n_cells)
 
     def forward(self, x, h, c):
         shown = []
@@ -226,30 +237,33 @@ class LSTM(nn.Module):
         return torch.stack(shown), h, c
 
 
-by_hand, zero = LSTM(4, 1), torch.zeros(1, 1)
+by_hand = LSTM(4, 1)
 sums = [[-10, 10, 10, -10], [10, 10, 10, -10], [10, 10, -10, 10], [10, 10, 10, 10]]
 by_hand.W.weight.data = torch.tensor(sums).float()
 by_hand.U.weight.data, by_hand.U.bias.data = torch.zeros(4, 1), torch.zeros(4)
 kinds = torch.tensor([0, 1, 0, 1, 0, 2, 2, 3])  # f ( g ( x ) ) and the end of the line
-line = torch.eye(4)[kinds][:, None]  # one-hot, [T, 1, 4]
-print(by_hand(line, zero, zero)[0].flatten())
+line = nn.functional.one_hot(kinds, 4).float().view(8, 1, 4)  # 8 steps of one text
+zero = torch.zeros(1, 1)  # nothing is shown and nothing is kept before
+shown, *_ = by_hand(line, zero, zero)
+print((100 * shown).round().int().flatten().tolist())  # in hundredths
+# [0, 76, 76, 96, 96, 76, 0, 0]
 ```
 
 ## Try it
 
-Two layers of 128 cells, trained on Shakespeare for about two minutes of one CPU core,
-run in this page. They write like this:
+Two layers of 128 cells, the second one reading what the first one shows, run in this
+page. Trained on Shakespeare for about two minutes of one CPU core, they write like
+this:
 
 > BUCKINGHAM: How cure of your great. LUCIO: The chirg, if is your pluck hath where not
 > the city with me fear,--thish he shame.
 
-One of these cells has learned to count characters, as ours counts brackets, and another
-one knows how much of a line is left. Watch their gates while they read what you type,
-and force a forget gate open to see what the network needs it for.
+One of these cells knows how much of a line is left. Watch its gates while they read
+what you type, and hold its forget gate open to see what the network needs it for.
+Another cell has learned to count characters. Is that of any use?
 
-![A cell that is filled at the beginning of a line, and then keeps its state within each
-word.](figure:live.clock)
-"""
+![A cell that is filled at the beginning of a line, keeps its state within each word,
+and loses some at each space.](figure:live.clock)"""
 
 from dataclasses import dataclass
 from typing import NamedTuple, cast
@@ -277,6 +291,7 @@ class LSTMState(NamedTuple):
     ## State
 
     What an LSTM knows after a step: $h_t$, which it shows, and $c_t$, which it keeps.
+    Both have `N` numbers for each of `L` layers and of `B` texts side by side.
     """
 
     h: Float[Tensor, "L B N"]
@@ -287,7 +302,7 @@ class LSTMState(NamedTuple):
         return self.h.shape[1]
 
     def detach(self) -> "LSTMState":
-        """The same values, without their graph."""
+        """The same numbers, without how they were computed: no gradient passes."""
         return LSTMState(self.h.detach(), self.c.detach())
 
 
@@ -493,8 +508,11 @@ class LSTMLanguageModel(LanguageModel[LSTMState]):
     Embedding, LSTM, linear output, as in [the program below](#training). $E$ holds the
     token embeddings, $M$ is the output matrix and $q$ its bias.
 
-    $$x_t = E_{w_t}, \qquad h_t, c_t = \operatorname{LSTM}(x_t, h_{t-1}, c_{t-1}),
-      \qquad z_t = M h_t + q$$
+    \begin{align}
+    x_t &= E_{w_t} \\
+    h_t, c_t &= \operatorname{LSTM}(x_t, h_{t-1}, c_{t-1}) \\
+    z_t &= M h_t + q
+    \end{align}
     """
 
     name = "lstm"
@@ -539,8 +557,9 @@ class LSTMLanguageModel(LanguageModel[LSTMState]):
         h, after = self.lstm(x, state, mask)
         logits = self.output(self.dropout(h))
 
-        # A long text is trained in chunks. The next chunk starts from the values of the
-        # state. Its gradient ends here, or it would run through all chunks before.
+        # A long text is trained in chunks. The next one starts from the numbers of this
+        # state, but `detach` forgets how they were computed. Otherwise the backward
+        # pass would go through all chunks before.
         return logits, cast(LSTMState, after).detach()
 
 

@@ -11,38 +11,39 @@ tones: {query: 3, key: 1, value: 2, weight: 0, memory: 5, state: 5}
 ---
 
 *Ann has 3 apples and 1 pear. Ben has 2 apples and 4 pears.* What does Ann have? To
-answer, you look up *Ann*. [Attention](../transformers/mha.py) does that as well. It
-keeps a key and a value for each token that it has read, and compares a query with all
-the keys. **Linear attention** looks things up, too, but all that it keeps is one matrix
+answer, you look up *Ann*. So does [attention](../transformers/mha.py). It keeps a key
+and a value for each token that it has read, and compares a query with all the keys.
+**Linear attention** looks things up, too, but all that it keeps is one matrix
 ([@katharopoulos2020transformers]).
 
-![Two sentences are written into one memory, a row each. *Ann?* reads her
-row.](figure:linear_attention.memory)
+![Two sentences, one memory. Two people have a row each; below, three share two
+rows.](figure:linear_attention.memory)
 
-**What is wrong with a list?** Nothing in it is lost. But it grows with each token, and
-each new token is compared with the whole list. After ten thousand tokens attention
-holds ten thousand keys and as many values. An [LSTM](../lstm/__init__.py) has a state
-of fixed size. But its cells are counters, and you cannot ask them for Ann. Let us build
-a memory of fixed size in which you can look things up.
+**What is wrong with keeping all keys and values?** Nothing is lost. But the list grows,
+and each new token is compared with all of it. An [LSTM](../lstm/__init__.py) has a
+state of fixed size, but it is a row of numbers in which nothing has an address: you
+cannot ask it for Ann. Let us build a memory of fixed size in which you can look things
+up.
 
-![An orange box is a key, a green one a value; the square is the
+![Orange: keys. Green: values. The square is the
 memory.](figure:linear_attention.growth)
 
 ## A memory by hand
 
 **Write.** Give each person a **key**, a vector of two numbers: (1, 0) for Ann, (0, 1)
-for Ben. Their **values** are what they have, apples and pears: (3, 1) and (2, 4). Now
+for Ben. Their **values** are what they have, apples and pears: (3, 1) and (2, 4). (In a
+network, three learned matrices make a key, a value and a query of each token.) Now
 multiply each number of the key by each number of the value. This gives a matrix, the
 **outer product** of the two, with a row for each number of the key and a column for
 each number of the value. To write a pair is to add its outer product to the memory $S$,
-which is zero at first.
+at first zero.
 
 ![Each cell is the number on its left times the number above
 it.](figure:linear_attention.written)
 
 **Read.** A **query** says what you look for. Multiply each row of $S$ by one number of
-the query, and add up the rows. The query (1, 0) asks for Ann, and
-1 · (3, 1) + 0 · (2, 4) = (3, 1). That is exactly what she has.
+the query, and add up the rows. The query (1, 0) asks for Ann, and 1 · (3, 1) + 0 · (2,
+4) = (3, 1). That is exactly what she has.
 
 ![The query weighs the rows.](figure:linear_attention.read)
 
@@ -58,30 +59,34 @@ many. Where do they come from? The dot product of Ann's query and Cleo's key is
 each of them counts as much as its key agrees with the query. These dot products are
 **weights**, as in attention. All three answers are wrong now.
 
-![The framed row is Ann's: 1 · (3, 1) + 0 · (2, 4) + 0.6 · (5, 0) =
-(6, 1).](figure:linear_attention.asked)
+![The framed row is Ann's: 1 · (3, 1) + 0 · (2, 4) + 0.6 · (5, 0) = (6,
+1).](figure:linear_attention.asked)
 
 **How much fits in?** Ann and Ben do not disturb each other, because their keys are
 **orthogonal**: they stand at a right angle, and their dot product is 0. In a plane no
 third direction is at right angles to both. Among vectors of $d_k$ numbers there are at
 most $d_k$ such directions. So if you ask with the keys themselves, a memory keeps at
-most $d_k$ pairs exactly apart. Other keys mix, a little or much.
+most $d_k$ pairs exactly apart.
 
-![The dashed lines are the dot products of Cleo's key with the two
+![Dashed: the dot products of Cleo's key with the two
 others.](figure:linear_attention.directions)
 
 **This is attention.** Let us write down what a read returns, for any pairs of a key
 $k_s$ and a value $v_s$. All vectors are rows, and $k_s^\top$ is a key as a column:
 
-$$q \, S \;=\; q \sum_s k_s^\top v_s \;=\; \sum_s (q \cdot k_s) \, v_s$$
+\begin{align}
+S &= \sum_s k_s^\top v_s \\
+q \, S &= \sum_s q \, (k_s^\top v_s) \\
+&= \sum_s (q \, k_s^\top) \, v_s
+\end{align}
 
-On the right the query meets each key, and the values are added up with these weights.
-This is attention, only the softmax is missing. On the left there is no list. We have
-only moved a pair of brackets. With a softmax this fails. A weight is then
-$\exp(q \cdot k_s)$, and exp needs the finished product. So each query must meet each
-key.
+From the second line to the third only the brackets move. In the second, the pairs come
+first, and they are the memory. In the third, the query meets each key first, and the
+values are added up with these weights. This is attention without its softmax. With it a
+weight is $\exp(q \, k_s^\top)$, and exp needs the finished product, so each query must
+meet each key.
 
-![For three tokens; $Q$, $K$ and $V$ have a row for each of
+![The same for three tokens at once; $Q$, $K$ and $V$ have a row for each of
 them.](figure:linear_attention.brackets)
 
 ## The average
@@ -89,9 +94,8 @@ them.](figure:linear_attention.brackets)
 **Divide.** The softmax does one more thing. Its weights sum to one, so attention
 returns an average of values. Our sum grows with every pair: Cleo's query finds 8.4
 apples, more than anybody has. So let us divide by the sum of the weights. For Ann they
-are 1, 0 and 0.6. We divide (6, 1) by 1.6 and get (3.75, 0.625). That is still not
-(3, 1), because Cleo's key is so near. But it lies between what Ann has and what Cleo
-has.
+are 1, 0 and 0.6. We divide (6, 1) by 1.6 and get (3.75, 0.625). That is still not (3,
+1), because Cleo's key is so near. But it lies between what Ann has and what Cleo has.
 
 ![What Ann's query finds: the sum is outside, the average
 between.](figure:linear_attention.average)
@@ -103,16 +107,16 @@ sum of all weights.
 
 ![The same read, with one more column.](figure:linear_attention.normaliser)
 
-**Keep the weights positive.** A dot product can be negative, and an average with such
-weights makes no sense. If all numbers of queries and keys are positive, so are their
+**Keep the weights positive.** A dot product can be negative, and with the weights 1 and
+−1 we would divide by 0. If all numbers of queries and keys are positive, so are their
 products. So each number goes through a function first, the **feature map**
 $\phi(x) = \operatorname{elu}(x) + 1$. It is $x + 1$ if $x$ is positive, and $e^x$ if
 not. Can positive keys be orthogonal? Nearly: where one is large, the other must be
-close to 0. Training can find such keys.
+close to 0. (Ann · Ann is now 36, but we divide.)
 
 ![Left: φ. Right: what it makes of two keys.](figure:linear_attention.positive)
 
-**In one formula.** Each token $t$ writes a pair, and then its query reads:
+**In formulas.** Each token $t$ writes a pair, and then its query reads:
 
 \begin{align}
 S_t &= S_{t-1} + \phi(k_t)^\top v_t \\
@@ -120,7 +124,11 @@ z_t &= z_{t-1} + \phi(k_t) \\
 y_t &= \frac{\phi(q_t) \, S_t}{\phi(q_t) \cdot z_t}
 \end{align}
 
-![Boxes lead to the code.](figure:linear_attention.diagram)
+And $q \, S$ is what a linear layer with the weights $S$ computes. But the text writes
+these weights while it is read. So they are called **fast weights**.
+
+![The memory has $z$ beside $S$. Boxes lead to the
+code.](figure:linear_attention.diagram)
 
 ## One computation, three forms
 
@@ -132,10 +140,10 @@ out φ here.) There are three ways to compute what the tokens find:
 * the **table** has the weights of all queries and keys, as attention with a causal
   mask;
 * the **loop** has one memory, into which each token writes before it reads;
-* **chunks** cut the text. What lies before the own chunk is read from the memory, and
-  inside the chunk a small table is enough.
+* **chunks** are pieces of the text, here of two tokens. A token reads the memory of all
+  chunks before its own, and for its own chunk there is a small table.
 
-Go through the tokens, and compare.
+Compare, token by token.
 
 1. *Ann* finds only herself, with the weight 1: (3, 1).
 
@@ -154,63 +162,82 @@ loop. One chunk of four is the table.
 ![Three forms, one result. The third column of values is the 1, that of the memory is
 $z$.](figure:linear_attention.stage)
 
-**Which one, and when?** The table of $T$ tokens has about half of $T^2$ weights. But
-nothing in it waits, so it is good for short texts. In the loop each step waits for the
-one before. It is right for **generation**, where the next token is not there yet. For
-long texts, and so for training, there are chunks. Their work grows with $T$, and most
-of it is a few large products.
+**Which one, and when?** With $T$ tokens the work of the table grows with $T^2$. But
+nothing in it waits, so it is good for short texts. That of loop and chunks grows with
+$T$ alone, hence the name *linear*. In the loop each step waits for the one before. It
+is right for **generation**, where the next token is not there yet. Chunks are right for
+long texts, and so for training: most of their work is a few large products.
 
-![Blue: products of a query and a key. Purple: read from the
-memory.](figure:linear_attention.forms)
+![Twelve tokens, a row each: weights (blue), a write and a read of the memory (narrow
+columns). Right: all products of a head, with keys of 16 numbers and chunks of 64
+tokens.](figure:linear_attention.forms)
 
 **Which key belongs to which value?** Read *Ann 3 Ben 2*, token by token. The 3 must be
 written under the key of *Ann*, which is the token **before**. A **short convolution**
-can do that. It replaces each key by a weighted sum of the last four keys, and learns
-the weights. With 0, 0, 1 and 0 it takes the key of the token before. For a query 0, 0,
-0 and 1 are right: when *Ann* is asked, *Ann* is the current token.
+can do that. It mixes the keys of the last four tokens, by four numbers that are
+learned: 0, 0, 1 and 0 take the key of the token before. For queries 0, 0, 0 and 1 are
+right, as *Ann* is asked at *Ann*. Values are mixed, too. (And at *Ben*? What it writes
+goes under the key of *3*, for which nobody asks.)
 
-![What the two pairs are made of, and weights that do
+![What the two pairs are made of, and numbers that do
 it.](figure:linear_attention.neighbours)
 
 ## When the memory decides
 
 You read a telephone book, once, and then you are asked for one of its names. Names and
-digits are new in each book, so nothing can be learned by heart. All depends on what you
-keep.
+digits are new in each book. All depends on what you keep.
 
 ![One of the books.](figure:linear_attention.book)
 
 We train three small networks on books of 1 to 32 pairs. They differ in the layer that
-reads. Attention keeps a list. Linear attention keeps a matrix of 16 × 17 numbers, and
-an LSTM just as many, in two vectors of 136. After the same training the matrix finds 76
-to 81 % of the answers in books of eight pairs, and the two vectors 26 to 29 %. You can
-ask a matrix for a key. But the more pairs are added, the more they mix. With 32 pairs
-it finds 36 to 46 %. Attention, with its list, finds at least 99.8 % in all books.
+reads. Attention keeps a list. Linear attention keeps a matrix of 16 × 17 numbers (keys
+and values have 16; then comes the 1), and an LSTM just as many, in two vectors of 136.
+After the same training the matrix finds 76 to 81 % of the answers in books of eight
+pairs, and the two vectors 26 to 29 %. You can ask a matrix for a key. Why not all
+eight, when 16 keys could be orthogonal? There are 64 names, so their keys overlap. The
+more pairs are added, the more they mix: with 32 pairs it finds 36 to 46 %. Attention,
+with its list, finds at least 99.8 % in all books.
 
 ![Five seeds each. A guess finds one in ten. [How it was
 measured](#the-task-with-the-book).](figure:linear_attention.found_by_pairs)
 
 ## Gains and price
 
-What does one more token cost? Attention keeps another key and another value, here 512
-bytes, and compares its query with all keys. Linear attention keeps the same 6,656 bytes
-after ten tokens and after a million. Its write and its read take longer than attention
-needs for a short list. But they take as long after any text, and attention does not.
+What does one more token cost, in a layer of 64 features with four **heads**, four
+memories side by side? Attention keeps another key and value, 512 bytes, and compares
+its query with all keys. Linear attention keeps the same 6,656 bytes after ten tokens
+and after a million: 4 · 16 · 17 numbers of the memories, and three queries, keys and
+values for the convolution, each of 4 bytes. Its write and its read take longer than
+attention needs for a short list, but about as long after any text.
 
-![Measured on one computer, for layers of 64 features and four heads, and one
-sequence.](figure:linear_attention.cost)
+![Measured on one computer, for one sequence.](figure:linear_attention.cost)
 
 The price is that pairs mix. And an old value is never replaced, as you saw at the
-second *Ann*. To replace it, we would have to take it out first. That is the
-[delta rule](delta_net.py), the next lesson.
+second *Ann*. To replace it, we would have to take it out first. That is the [delta
+rule](delta_net.py), the next lesson.
 
 ![With equal weights the average is the mean of old and
 new.](figure:linear_attention.never_replaced)
 
 ## The whole in code
 
-The loop is two lines, a write and a read. The module below computes the same. It adds
-chunks, a state, padding, and the shapes of all tensors.
+The loop is two lines, a write and a read. Here they are with the numbers of Ann, Ben
+and Cleo:
+
+```python
+import torch
+
+keys = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
+values = torch.tensor([[3.0, 1.0, 1.0], [2.0, 4.0, 1.0], [5.0, 0.0, 1.0]])
+S = torch.zeros(2, 3)
+for k, v in zip(keys, values):
+    S = S + k[:, None] * v[None, :]  # write: a column times a row
+    y = k @ S  # read, with the key as query
+    print(y[:2] / y[2])  # at the end (3.5, 1.58), as in the stage
+```
+
+A layer does this for several texts and heads at once, with projections, the short
+convolution, φ and the 1. The module below computes the same, by chunks.
 
 ```python
 import torch
@@ -222,35 +249,42 @@ class Layer(nn.Module):
     def __init__(self, C, heads):
         super().__init__()
         self.heads = heads
-        self.qkv = nn.Linear(C, 3 * C, bias=False)
+        self.qkv = nn.Linear(C, 3 * C, bias=False)  # three projections in one
+        # Four numbers for each feature (`groups`), and three zeros before the text.
         self.conv = nn.Conv1d(3 * C, 3 * C, 4, groups=3 * C, padding=3, bias=False)
         self.output = nn.Linear(C, C, bias=False)
 
-    def forward(self, x):  # [T, B, C]
-        near = self.conv(self.qkv(x).permute(1, 2, 0))[..., : len(x)].permute(2, 0, 1)
-        q, k, v = near.unflatten(-1, (3, self.heads, -1)).unbind(2)
-        q, k, v = F.elu(q) + 1, F.elu(k) + 1, F.pad(v, (0, 1), value=1.0)
+    def forward(self, x):  # [T, B, C]: T tokens of B texts, with C features
+        T, _, C = x.shape
+        # `Conv1d` wants tokens last, and gives three sums too many behind the text.
+        mixed = self.conv(self.qkv(x).permute(1, 2, 0))[..., :T].permute(2, 0, 1)
+        # Three parts, each cut into heads: [T, B, heads, C / heads].
+        parts = mixed.split(C, dim=-1)
+        q, k, v = (part.unflatten(-1, (self.heads, -1)) for part in parts)
+        q, k = F.elu(q) + 1, F.elu(k) + 1  # φ
+        v = F.pad(v, (0, 1), value=1.0)  # one more number, the 1
         S, found = 0.0, []
         for q_t, k_t, v_t in zip(q, k, v):
             S = S + k_t[..., :, None] * v_t[..., None, :]  # write
             found.append((q_t[..., None, :] @ S)[..., 0, :])  # read
         y = torch.stack(found)
-        return self.output((y[..., :-1] / (y[..., -1:] + 1e-6)).flatten(2))
+        y = y[..., :-1] / (y[..., -1:] + 1e-6)  # never by 0
+        return self.output(y.flatten(2))  # heads side by side
 
 
-print(Layer(C=64, heads=4)(torch.randn(10, 2, 64)).shape)
+print(Layer(C=64, heads=4)(torch.randn(10, 2, 64)).shape)  # [10, 2, 64]
 ```
 
 ## Try it
 
-The trained model runs in this page. Type, and watch the memory of a head fill up. Two
-layers of four heads, trained for about two minutes of one CPU core, write like this:
+Type, and watch a memory fill up. Two layers of four heads, trained for about two
+minutes of one CPU core, write like this:
 
 > First Shall well. Who gold desurcy, Shall I she is you will resent me the let's stook
 > lifess seek.
 
-![The memory of a head after the name, and after a few more words.](figure:live.matrix)
-"""
+![Left, the memory of a head after this text. Right, how much each
+character counts for its last query: none stands out.](figure:live.matrix)"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -319,11 +353,12 @@ def linear_attention_table(
     r"""
     ## The table
 
-    The same as attention: $Y = \operatorname{tril}(Q K^\top) \, V$. Nothing waits for
-    anything, but the table has $T^2$ numbers.
+    The same as attention: $Y = \operatorname{tril}(Q K^\top) \, V$. Nothing waits, but
+    all $T^2$ products are computed, and about half of them are then set to 0.
     """
-    # Each query meets each key, and `d`, which is missing behind the arrow, is summed
-    # over. `tril` keeps the lower triangle, diagonal included: a token reads what was
+    # Each query `t` meets each key `s`. (In `einsum` letters name axes: products are
+    # summed over those that are missing behind the arrow, here over the features `d` of
+    # a key.) `tril` keeps the lower triangle, diagonal included: a token reads what was
     # written up to now. Attention sets the other scores to $-\infty$, because a softmax
     # follows. Without one they become 0.
     scores = torch.einsum("tbhd,sbhd->bhts", q, k).tril()

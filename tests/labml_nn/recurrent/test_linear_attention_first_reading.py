@@ -213,8 +213,22 @@ def bare():
     (listing,) = (one for _, one in shown(LESSON) if "class Layer" in one)
     made: dict = {}
     exec(listing, made)
-    assert 12 <= len([line for line in listing.split("\n") if line.strip()]) <= 24
+    code = [
+        line for line in listing.split("\n") if line.strip() and not line.strip().startswith("#")
+    ]
+    assert 12 <= len(code) <= 26
     return made["Layer"]
+
+
+def test_the_two_lines_find_what_the_stage_finds(capsys):
+    (listing,) = (
+        one for _, one in shown(LESSON) if "keys = torch.tensor" in one and "S + k" in one
+    )
+    made: dict = {}
+    exec(listing, made)
+    close(made["S"], memory_after(KEYS, torch.cat([VALUES, torch.ones(3, 1)], 1)).tolist(), 5)
+    close(made["y"][:2] / made["y"][2], [3.5, 1.58], 2)
+    assert capsys.readouterr().out.count("tensor") == 3
 
 
 @pytest.mark.parametrize(("T", "B", "C", "H"), [(1, 1, 4, 1), (10, 2, 64, 4), (150, 3, 12, 3)])
@@ -269,12 +283,20 @@ def test_the_book_that_is_drawn_can_be_one_of_the_task():
     assert f"The answer is {digits[figures.ASKED]}." in figures.book().alt
 
 
+def test_products_are_counted_as_the_lesson_says():
+    assert figures._products("table", 16) == figures._products("loop", 16)  # up to T = d_k
+    assert figures._products("table", 100) == 100**2 * (16 + 16)
+    assert figures._products("chunks", 128) == 128 * 64 * (16 + 16) + 2 * 128 * 16 * 16
+
+
 def test_what_a_token_costs():
     _, rows = figures.performance._read("mixers", "tokens")
     costs = {(row["form"], row["length"]): row for row in rows}
     lengths = sorted({row["length"] for row in rows})
     sizes = {costs["linear attention", length]["bytes"] for length in lengths}
     assert sizes == {6656} and "keeps the same 6,656 bytes" in TEXT
+    # Four memories of 16 by 17 numbers, and three queries, keys and values.
+    assert 4 * (4 * 16 * 17 + 3 * 3 * 64) == 6656 and 4 * 2 * 64 == 512
     assert {costs["attention", length]["bytes"] / length for length in lengths} == {512.0}
     times = {
         form: [costs[form, n]["ms"] for n in lengths] for form in ("attention", "linear attention")
