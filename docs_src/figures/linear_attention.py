@@ -276,9 +276,9 @@ def directions():
         )
     )
     words = (
-        ("Ann · Ben = 0", "each finds its own"),
-        ("Ann · Cleo = 0.6", "each finds 0.6 of the other"),
-        ("Ben · Cleo = 0.8", "each finds 0.8 of the other"),
+        ("Ann · Ben = 0", "each its own alone"),
+        ("Ann · Cleo = 0.6", "0.6 of the other, too"),
+        ("Ben · Cleo = 0.8", "0.8 of the other, too"),
     )
     for i, (first, second) in enumerate(words):
         parts.append(text(174, 58 + i * 42, first, classes="on"))
