@@ -12,6 +12,8 @@ from pathlib import Path
 from docs_src.notebooks import OWN, NotebookError
 from docs_src.notebooks.document import NotebookBuilder, as_text, has_run
 from docs_src.notebooks.execution import execute
+from docs_src.notebooks.translation import Translator
+from pylit.languages.language import FOLDER
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -32,7 +34,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if unknown := set(names).difference(builder.names):
             known = ", ".join(builder.names)
             raise NotebookError(f"there is no notebook {min(unknown)!r}; there are {known}")
-        current = [_update(builder, name, check=given.check, force=given.execute) for name in names]
+        folders = (given.root / "docs_src" / FOLDER).glob("*/notebooks.toml")
+        others = [Translator(given.root, folder.parent.name, builder.names) for folder in folders]
+        current = [
+            _update(builder, name, others, check=given.check, force=given.execute) for name in names
+        ]
     except NotebookError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -42,19 +48,32 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if all(current) else 1
 
 
-def _update(builder: NotebookBuilder, name: str, *, check: bool, force: bool) -> bool:
-    """Write a notebook if it is not up to date or, with `check`, report it; whether it is now."""
-    made, path = builder.document(name), builder.path(name)
+def _update(
+    builder: NotebookBuilder, name: str, others: Sequence[Translator], *, check: bool, force: bool
+) -> bool:
+    """Write a notebook if it is not up to date or, with `check`, report it; whether it is now. The
+    same for those in other languages, which have its outputs.
+    """
+    made = builder.document(name)
     stale = force or not has_run(made)
     if stale and not check:
         print(f"{name}: running …", flush=True)
         made = builder.document(name, execute(made))
         print(f"{name}: {made.metadata[OWN].run.seconds:.0f} s")
-    text = as_text(made)
+    current = _write(builder.path(name), name, as_text(made), stale=stale, check=check)
+    for other in others:
+        if name in other.names:
+            path = other.path(name)
+            text, shown = as_text(other.document(name, made)), f"{path.parent.name}/{name}"
+            current &= _write(path, shown, text, stale=stale, check=check)
+    return current
+
+
+def _write(path: Path, name: str, text: str, *, stale: bool, check: bool) -> bool:
     if path.is_file() and path.read_text(encoding="utf-8") == text and not (stale and check):
         print(f"{name}: up to date")
     elif check:
-        message = f"notebooks/{path.name} is not up to date, or has not run"
+        message = f"notebooks/{name}.ipynb is not up to date, or has not run"
         print(f"error: {message}; run `make notebooks`", file=sys.stderr)
         return False
     else:

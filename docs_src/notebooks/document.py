@@ -33,8 +33,11 @@ from docs_src.notebooks.lesson import Lesson, Names
 from docs_src.notebooks.note_text import NoteText
 from pylit.config import load_config
 from pylit.diagnostics import Report
+from pylit.languages.language import FOLDER, file_of
+from pylit.languages.translations import in_language
+from pylit.model import Module
 from pylit.notes.citations import read_bibliography
-from pylit.source.discover import discover
+from pylit.source.discover import discover, read_source
 from pylit.source.pages import split_front_matter
 from pylit.source.parse import parse_module
 
@@ -72,7 +75,9 @@ def cell(kind: str, text: str, tags: Iterable[str] = (), **about: str) -> Notebo
 class NotebookBuilder:
     """Makes the notebooks of the site in `root`. Raises `NotebookError` for invalid sources."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(
+        self, root: Path, language: str = "", words: Mapping[str, str] | None = None
+    ) -> None:
         report, docs = Report(), root / "docs_src"
         config = load_config(root, report)
         found = [
@@ -89,6 +94,27 @@ class NotebookBuilder:
         by_name = {name: source for source in sources for name in (source.name, source.display)}
         self._note_text = partial(NoteText, config.base_url, works, by_name)
         self.names = [path.stem for path in sorted(self._recipes.glob("*.md"))]
+        #: Modules in English whose notes are in another language in `_modules`.
+        self._originals: dict[str, Module] = {}
+        if language:
+            self._translate(docs / FOLDER / language, words or {}, report)
+
+    def _translate(self, folder: Path, words: Mapping[str, str], report: Report) -> None:
+        """Take the notes of a language, where there are any."""
+        written = {*folder.rglob("*.md")}
+
+        def moved(url: str) -> str:
+            page = url.partition("#")[0].removesuffix(".html").removesuffix("/index")
+            names = (f"{page}.md", f"{page}/__init__.md", f"pages/{page}.md")
+            return f"{folder.name}/{url}" if {folder / name for name in names} & written else url
+
+        self._note_text = partial(self._note_text, words=words, moved=moved)
+        for name, module in self._modules.items():
+            if (path := folder / file_of(module.source)) in written:
+                file = read_source(path, name=name, display=path.name, own=True, report=report)
+                if file:
+                    self._originals[name] = module
+                    self._modules[name] = in_language(module, file)
 
     def recipe(self, name: str) -> tuple[Mapping[str, str], str]:
         """The front matter and the text of a recipe."""
@@ -150,7 +176,8 @@ class NotebookBuilder:
         if name not in self._modules:
             raise NotebookError(f"there is no module `{name}`; write its dotted name")
         module = self._modules[name]
-        return Lesson(module, names, self._note_text(module.source), choice)
+        note_text = self._note_text(module.source)
+        return Lesson(module, names, note_text, choice, self._originals.get(name))
 
     def path(self, name: str) -> Path:
         """The file of a notebook."""
@@ -176,6 +203,11 @@ def document(
         if has_run(old):
             made.metadata[OWN].run = old.metadata[OWN].run
             about.source = run_line(old.metadata[OWN].run)
+    return numbered(made, name)
+
+
+def numbered(made: NotebookNode, name: str) -> NotebookNode:
+    """The notebook; its cells get the names that their texts have in any version."""
     counted: Counter[str] = Counter()
     for one in made.cells:
         key = f"{name} {one.cell_type} {one.source}"

@@ -19,7 +19,7 @@ from itertools import groupby
 
 from docs_src.notebooks import NotebookError
 from docs_src.notebooks.note_text import NoteText
-from pylit.model import Module, Note
+from pylit.model import HAN, Module, Note
 from pylit.source.parse import first_line
 
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
@@ -36,7 +36,7 @@ _TITLE = re.compile(r"(?:#{1,6} (.+?)(?:\s*\{#[\w.-]+\})?\s*(?:\n|$))?(.*)", re.
 #: The exercises of a page, which end at the next heading of their level or above; a comment in code
 #: is none.
 _EXERCISES = re.compile(
-    r"^## Exercises[ \t]*\n((?:^```.*?^```$|.)*?)(?=^##? |\Z)", re.MULTILINE | re.DOTALL
+    r"^## (?:Exercises|练习)[ \t]*\n((?:^```.*?^```$|.)*?)(?=^##? |\Z)", re.MULTILINE | re.DOTALL
 )
 _IMPORT = re.compile(r"^from labml_nn[\w.]* import (\([^)]*\)|[^\n]*)\n", re.MULTILINE)
 _SHAPED = re.compile(r'\b(?:Float|Int|Bool)\[\s*Tensor,\s*"([^"]*)"\s*\]')
@@ -103,14 +103,21 @@ class Lesson:
     """The cells of one module, in a notebook that has `names` so far.
 
     `choice` names the definitions to include or, with a minus before each, to leave out; by default
-    all are included.
+    all are included. If the notes are translated, `original` is the module in English, and the
+    cells are divided as those in English.
     """
 
     def __init__(
-        self, module: Module, names: Names, note_text: NoteText, choice: Collection[str] = ()
+        self,
+        module: Module,
+        names: Names,
+        note_text: NoteText,
+        choice: Collection[str] = (),
+        original: Module | None = None,
     ) -> None:
         self._source, self._front_matter = module.source, module.front_matter
         self._names, self.note_text = names, note_text
+        self._translated = original is not None
         self._tree = ast.parse(module.source.text)
         self._excluded = {"__all__", *(name[1:] for name in choice if name.startswith("-"))}
         self._included = {name for name in choice if name and not name.startswith("-")}
@@ -119,6 +126,8 @@ class Lesson:
         self._dropped = self._excluded.union(found)
         notes = (note for section in module.sections for note in section.notes)
         self._notes = {note.span.first: note for note in notes}
+        written = (note for section in (original or module).sections for note in section.notes)
+        self._written = {note.span.first: note.text for note in written}
 
     def cells(self) -> Iterator[tuple[str, str]]:
         """Kinds and texts of the cells without the exercises; neighbours of a kind are joined."""
@@ -145,7 +154,8 @@ class Lesson:
         where, page = self._source.name, self.note_text.page("The page of this chapter")
         title = self._front_matter.get("title", where)
         summary = " ".join(self._front_matter.get("summary", "").split())
-        yield "markdown", 0, f"## {title}\n\n{summary} {page} has its notes beside the code."
+        head = f"## {title}\n\n{summary} {page} has its notes beside the code."
+        yield "markdown", 0, self.note_text.say(head)
         for item in items:
             if isinstance(item, Note):
                 if text := self.note_text.markdown(_EXERCISES.sub("", item.text)):
@@ -205,8 +215,12 @@ class Lesson:
             if docstring is None or not docstring.text:
                 continue
             title, rest = _TITLE.findall(docstring.text)[0]
-            short = self._docstring(owner, docstring.text, title, rest, outermost=owner is node)
-            if short is not None:
+            written = self._written[docstring.span.first]
+            short = self._docstring(owner, written, title, rest, outermost=owner is node)
+            if short is None and self._translated:
+                plain = self.note_text.comment(docstring.text, WIDTH)
+                put(docstring.span.first, docstring.span.last, _quoted(plain, owner))
+            elif short is not None:
                 put(docstring.span.first, docstring.span.last, short)
                 heading = f"### {title or f'`{node.name}`'}"
                 if owner is not node:
@@ -239,22 +253,29 @@ class Lesson:
     def _docstring(
         self, owner: Definition, text: str, title: str, rest: str, *, outermost: bool
     ) -> str | None:
-        """The docstring in the code; None if it is unchanged."""
+        """The docstring in the code; None if it is short, and therefore unchanged."""
         indent = " " * owner.body[0].col_offset
         if not outermost and not _RICH.search(text) and text.count("\n") < _SHORT:
             plain = self.note_text.comment(text, WIDTH - len(indent) - 6)
-            if plain == text:
+            if plain == text or self._translated:
                 return None
         elif title or len(owner.body) == 1:
             plain = self.note_text.comment(title or " ".join(rest.split("\n\n")[0].split()))
-            plain += "." * (not plain.endswith((".", "?", "!", ":")))
+            end = "。" if HAN.match(plain[-1:]) else "."
+            plain += end * (not plain.endswith((".", "?", "!", ":", "。", "？", "！", "：")))
         else:
             return ""
-        mark = 'r"""' if "\\" in plain else '"""'
-        if "\n" not in plain and len(indent) + len(plain) + len(mark) + 3 <= WIDTH:
-            return f'{indent}{mark}{plain}"""'
-        lines = (f"{indent}{line}".rstrip() for line in plain.split("\n"))
-        return "\n".join([indent + mark, *lines, f'{indent}"""'])
+        return _quoted(plain, owner)
+
+
+def _quoted(plain: str, owner: Definition) -> str:
+    """The docstring of a definition, in its code."""
+    indent = " " * owner.body[0].col_offset
+    mark = 'r"""' if "\\" in plain else '"""'
+    if "\n" not in plain and len(indent) + len(plain) + len(mark) + 3 <= WIDTH:
+        return f'{indent}{mark}{plain}"""'
+    lines = (f"{indent}{line}".rstrip() for line in plain.split("\n"))
+    return "\n".join([indent + mark, *lines, f'{indent}"""'])
 
 
 def _last(node: ast.stmt) -> int:

@@ -9,13 +9,13 @@ import posixpath
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from urllib.parse import unquote
 
 from docs_src.notebooks import NotebookError
 from pylit.addresses import HOME, module_url, prose_url
-from pylit.model import SourceFile
+from pylit.model import HAN, SourceFile
 from pylit.notes.citations import BIBLIOGRAPHY, Work
 from pylit.notes.syntax import CITATION, CITATION_PART
 
@@ -46,6 +46,14 @@ class NoteText:
     #: The modules of the site, by their names and by their paths.
     sources: Mapping[str, SourceFile]
     source: SourceFile
+    #: Words of another language, by the English ones.
+    words: Mapping[str, str] = field(default_factory=dict)
+    #: The address of a page in the language, by that in English.
+    moved: Callable[[str], str] = str
+
+    def say(self, words: str) -> str:
+        """Words in the language of the notebook."""
+        return self.words.get(words, words)
 
     def page(self, words: str) -> str:
         """A link to the page of the module."""
@@ -53,12 +61,13 @@ class NoteText:
 
     def markdown(self, text: str, deeper: int = 1) -> str:
         """A note as the text of a cell; its headings are `deeper` by so many levels."""
-        figure = "The page of this chapter on the site has a figure:"
+        figure = self.say("The page of this chapter on the site has a figure:")
         if self.base_url:
-            figure = f"On {self.page('the page of this chapter')} there is a figure:"
+            page = self.page(self.say("the page of this chapter"))
+            figure = self.say("On {} there is a figure:").format(page)
         rules: tuple[Rule, ...] = (
             (_HEADING, lambda m: f"{'#' * min(len(m[1]) + deeper, 6)} {m[2]}"),
-            (_ALERT, lambda m: f"{m[1]}**{m[2].capitalize()}**\n{m[1].rstrip()}"),
+            (_ALERT, lambda m: f"{m[1]}**{self.say(m[2].capitalize())}**\n{m[1].rstrip()}"),
             (_ALIGNED, r"$$\n\\begin{\1ed}\3\\end{\1ed}\n$$"),
             (_FIGURE, rf"*{figure}* \1"),
             (_LINK, self._link),
@@ -71,7 +80,7 @@ class NoteText:
     def comment(self, text: str, width: int = 10_000) -> str:
         """A note as plain text for a comment, on lines of at most `width` columns."""
         rules: tuple[Rule, ...] = (
-            (_ALERT, lambda m: f"> {m[2].capitalize()}:"),
+            (_ALERT, lambda m: f"> {self.say(m[2].capitalize())}:"),
             (_QUOTED, ""),
             (_HEADING, r"\2"),
             (CITATION, self._citation),
@@ -80,7 +89,9 @@ class NoteText:
         blocks = []
         for block in re.split(r"\n[ \t]*\n", _FIGURE.sub("", text)):
             plain = _replaced(block, rules)
-            if plain != block and not _UNWRAPPED.match(plain):
+            if HAN.search(plain) and not _UNWRAPPED.match(plain):
+                plain = _wrapped(plain, width)
+            elif plain != block and not _UNWRAPPED.match(plain):
                 plain = textwrap.fill(
                     " ".join(plain.split()), width, break_long_words=False, break_on_hyphens=False
                 )
@@ -120,7 +131,28 @@ class NoteText:
         return self._site_link(words, ("" if page == HOME else page) + mark + anchor)
 
     def _site_link(self, words: str, url: str) -> str:
-        return f"[{words}]({self.base_url}{url})" if self.base_url else words
+        return f"[{words}]({self.base_url}{self.moved(url)})" if self.base_url else words
+
+
+#: Where a line of Chinese may end: after a word of letters with its punctuation, or a character.
+_PIECE = re.compile(r"\s*[（《“‘]*(?:[!-~]+|.)[，。；：、！？）》”’]*")
+#: A line end that is no space, between Chinese signs, and after a Chinese mark.
+_NO_SPACE = re.compile(
+    r"(?<=[\u2e80-\uffef])\n *(?=[\u2e80-\uffef])|(?<=[\u3000-\u303f\uff00-\uffef])\n *"
+)
+
+
+def _wrapped(text: str, width: int) -> str:
+    """Chinese on lines of at most `width` columns; a character is two columns wide."""
+    lines, used = [""], 0
+    for piece in _PIECE.findall(_NO_SPACE.sub("", text).replace("\n", " ")):
+        wide = sum(1 + (sign > "\u2e7f") for sign in piece)
+        if used and used + wide > width:
+            lines.append("")
+            used, piece = 0, piece.lstrip()
+        lines[-1] += piece
+        used += wide
+    return "\n".join(lines)
 
 
 def _replaced(text: str, rules: Iterable[Rule]) -> str:

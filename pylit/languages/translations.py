@@ -41,7 +41,7 @@ from markdown_it.token import Token
 
 from pylit.diagnostics import Diagnostic, Report
 from pylit.languages.blocks import Block, digest_of, head_of, outside_fences, read_blocks
-from pylit.model import Draft, Module, Note, SourceFile, Translation
+from pylit.model import Draft, Module, Note, SourceFile, Span, Translation
 from pylit.notes.glossary import Term, finder
 from pylit.notes.markdown import parser
 
@@ -99,6 +99,24 @@ def _passages(module: Module) -> Iterator[Passage]:
                 numbers[name] += 1
                 number = f"{name or 'page'}, {numbers[name]}"
                 yield Passage(place or number, part.text, section, part)
+
+
+def in_words(text: str, translations: Mapping[str, str]) -> str:
+    """A note with its passages in another language, by their digests; others stay as they are."""
+    note = Note("comment", Span(1, 1), text, 1, 0)
+    parts = (part.text for _, part in _parts(note))
+    return "\n\n".join(translations.get(digest_of(part), part) for part in parts)
+
+
+def in_language(module: Module, file: SourceFile) -> Module:
+    """The module with the notes of a file of translations, for programs that make no page of it."""
+    known = {b.hash: b.text for b in read_blocks(file.text)[1] if b.text and b.place != IN_SHORT}
+
+    def translated_note(note: Note) -> Note:
+        return replace(note, text=in_words(note.text, known))
+
+    sections = (replace(s, notes=tuple(map(translated_note, s.notes))) for s in module.sections)
+    return replace(module, sections=tuple(sections), translation=file)
 
 
 def reading_hash(module: Module) -> str:

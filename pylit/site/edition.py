@@ -44,7 +44,7 @@ CHANGELOG = "changelog.html"
 #: Relative addresses in HTML.
 _RELATIVE = re.compile(r'(?<= href=")(?![a-z]+:|[#/])[^"]+')
 #: The address of a page in a link that says nothing else.
-_PLAIN = re.compile(r'(<a href=")((?![a-z]+:|/)[^"#]+\.html)(?=(?:#[^"]*)?">)')
+_PLAIN = re.compile(r'(<a href=")((?![a-z]+:|/)[^"#]+\.(?:html|ipynb))(?=(?:#[^"]*)?">)')
 #: Address of a page -> the addresses and titles of pages that compare it with others.
 _Compared = dict[str, list[tuple[str, str, str]]]
 
@@ -90,14 +90,15 @@ class Edition:
         picture, below = (_RELATIVE.sub(moved, part) for part in parts)
         return replace(figure, picture=picture, below=below)
 
-    def links(self, html: str, draft: Draft) -> str:
-        """The HTML of a translated page, with links that lead to pages of this language where there
-        is one; those that name a language stay.
+    def links(self, html: str, draft: Draft, files: Container[str]) -> str:
+        """The HTML of a translated page, with links that lead to pages and `files` of this language
+        where there is one; those that name a language stay.
         """
 
         def moved(match: re.Match[str]) -> str:
             page = urljoin(draft.url, match[2])
-            address = self.addresses.get(page)
+            file = self.language.prefix + page
+            address = file if file in files else self.addresses.get(page)
             return f"{match[1]}{relative(draft.url, address)}" if address else match[0]
 
         return _PLAIN.sub(moved, html)

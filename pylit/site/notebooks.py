@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from pylit.diagnostics import Diagnostic, Report
+from pylit.languages.language import CODE
 from pylit.model import Module, Note, Section, SourceFile, Span
 from pylit.source.pages import text_module
 
@@ -55,6 +56,10 @@ def read_notebooks(
         else:
             modules.append(module)
             files |= beside
+    # Those in other languages are files only: a page in a language is made of the one above.
+    for path in sorted(folder.glob("*/*.ipynb")):
+        if CODE.fullmatch(path.parent.name):
+            files[f"{path.parent.name}/{FOLDER}/{path.name}"] = path.read_bytes()
     return modules, files
 
 

@@ -235,7 +235,7 @@ def _page(
         drawn = {name: edition.figure(drawn[name], draft) for name in names}
     html = insert_figures(renderer.page(view), draft.figures(), drawn)
     if draft.translation:
-        html = edition.links(html, draft)
+        html = edition.links(html, draft, made.site.notebooks)
     formulas = (formula for note in draft.notes() for formula in note.formulas)
     shown = [typeset_formula(formula, typeset) for formula in formulas]
     written: dict[str, tuple[int, str]] = {}

@@ -1,23 +1,29 @@
 """The notebooks of the repository are those that their sources make, with outputs of a real run."""
 
+import ast
 import json
+import os
 import re
 from pathlib import Path
 
 import nbformat
 import pytest
 
-from docs_src.notebooks.document import NotebookBuilder, as_text, has_run
+from docs_src.notebooks.document import NotebookBuilder, as_text, code_cells, has_run
+from docs_src.notebooks.translation import Translator
 from pylit.diagnostics import Report
 from pylit.source.pages import split_front_matter as split
 
 ROOT = Path(__file__).parents[2]
 MAKER = NotebookBuilder(ROOT)
 NAMES = MAKER.names
+CHINESE = Translator(ROOT, "zh", NAMES)
+MADE = [name for name in CHINESE.names if CHINESE.path(name).is_file()]
 
 
 def test_no_notebook_without_a_recipe():
-    assert sorted(path.stem for path in (ROOT / "notebooks").iterdir()) == NAMES
+    assert sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb")) == NAMES
+    assert {path.stem for path in (ROOT / "notebooks/zh").iterdir()} <= {*CHINESE.names}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -68,3 +74,52 @@ def test_more_heads_did_not_help_in_the_stored_run():
     found = dict(re.findall(r"(\d) heads: validation loss ([\d.]+)", outputs))
     losses = [float(found[heads]) for heads in "1248"]
     assert losses == sorted(losses)
+
+
+def program(source: str) -> str:
+    """What code does: without docstrings, and whatever its strings say."""
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return source
+    for node in ast.walk(tree):
+        if isinstance(body := getattr(node, "body", None), list):
+            is_text = [
+                isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant) for one in body
+            ]
+            node.body = [one for one, text in zip(body, is_text, strict=True) if not text]
+        if isinstance(node, ast.JoinedStr):
+            node.values = [part for part in node.values if isinstance(part, ast.FormattedValue)]
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            node.value = ""
+    return ast.dump(tree)
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_the_chinese_notebook_has_the_code_and_the_outputs_of_the_english_one(name: str):
+    """If this fails, run `make notebooks`."""
+    english = MAKER.document(name)
+    made = CHINESE.document(name, english)
+    assert as_text(made) == CHINESE.path(name).read_text(encoding="utf-8")
+    nbformat.validate(made)
+    first, *code = code_cells(made)
+    for one, other in zip(code, code_cells(english), strict=True):
+        assert program(one.source) == program(other.source)
+        assert [o.get("data", o.get("text")) for o in one.outputs] == [
+            o.get("data", o.get("text")) for o in other.outputs
+        ]
+    assert "DATA = " in first.source and not first.outputs
+    texts = [cell.source for cell in made.cells if cell.cell_type == "markdown"]
+    shown = [re.sub(r"(?s)```.*?```|`[^`\n]*`|\$\$.*?\$\$", "", text) for text in texts]
+    assert not [text for text in shown if re.search(r"\]\((?!https?://)|\[-?@|\{#", text)]
+
+
+def test_its_first_cell_takes_the_text_that_a_reader_names(tmp_path, monkeypatch):
+    first, *_ = code_cells(CHINESE.document("elman", MAKER.document("elman")))
+    monkeypatch.setenv("LABML_NN_DATA", "before")
+    matplotlib = pytest.importorskip("matplotlib")
+    with matplotlib.rc_context():
+        exec(first.source, {})
+        assert os.environ["LABML_NN_DATA"] == "before"
+        exec(first.source.replace('DATA = ""', 'DATA = "/a/text.txt"'), {})
+    assert os.environ["LABML_NN_DATA"] == "/a/text.txt"

@@ -7,6 +7,7 @@ from typing import Any
 
 from site_tools import FILES, make_site, succeed
 
+from pylit.cli import main
 from pylit.diagnostics import Report
 from pylit.site.notebooks import read_notebooks
 
@@ -57,6 +58,21 @@ def test_a_notebook_is_a_page_with_its_file_and_its_pictures_beside_it(tmp_path:
     ]
     pictures = {"notebooks/grow-1.png": PNG}
     assert files == {"notebooks/grow.ipynb": written(CELLS).encode()} | pictures
+
+
+def test_the_page_of_a_language_has_the_notebook_of_the_language(tmp_path: Path) -> None:
+    folder = make_site(tmp_path) / "notebooks"
+    (folder / "zh").mkdir(parents=True)
+    (folder / "grow.ipynb").write_text(written(CELLS))
+    (folder / "zh" / "grow.ipynb").write_text(written([note("# 长")]))
+    assert main(["translate", "zh", "notebooks/grow"], tmp_path) == 0
+    succeed(tmp_path)
+    site = tmp_path / "site"
+    assert (
+        "长" in json.loads((site / "zh/notebooks/grow.ipynb").read_text())["cells"][0]["source"][0]
+    )
+    assert 'href="grow.ipynb"' in (site / "zh/notebooks/grow.html").read_text()
+    assert 'href="grow.ipynb"' in (site / "notebooks/grow.html").read_text()
 
 
 def test_it_may_begin_in_any_way(tmp_path: Path) -> None:
