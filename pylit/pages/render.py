@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from html import escape, unescape
 from pathlib import Path
@@ -107,6 +107,8 @@ class PageView:
     import_line: str = ""
     #: What the home page shows of a lesson.
     excerpt: Shown | None = None
+    #: Heights of the figures that are one small drawing.
+    small: Mapping[str, int] = field(default_factory=dict)
 
 
 def page_view(
@@ -265,7 +267,7 @@ class Renderer:
         table = [pair for pair in related if pair[1].keys() & {*_LISTED}]
         # Formulas far from the window are laid out later, and need no font before.
         notes = view.title + view.summary + "".join(row.note for row in view.sections)[:_SCREENS]
-        laid_out = rows(view.sections) if view.kind in ("module", "prose") else ()
+        laid_out = rows(view.sections, view.small) if view.kind in ("module", "prose") else ()
         if view.kind == "prose" and not illustrated(laid_out):
             laid_out = ()
         border = _border(draft, laid_out) if view.kind == "module" else None

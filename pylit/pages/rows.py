@@ -2,15 +2,17 @@
 
 A note begins at the top of the code that it explains, always. The shorter one of the two stays in
 sight while the longer one passes. A note without code, and a long introduction, stands beside its
-own pictures: it is split where words follow a figure, a listing, a table or an answer. What has
-neither code nor pictures takes the whole width. See decisions 037 and 048.
+own pictures: it is split where words follow a figure, a listing, a table or an answer. Two rows
+with one small drawing each share the width. What has neither code nor pictures takes all of it.
+See decisions 037 and 048.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
-from pylit.model import CodeLine, Span
+from pylit.model import CodeLine, Span, figure_slot
 
 #: Letters of a note from which on an introduction takes the whole width, although it has code.
 LONG = 700
@@ -20,6 +22,12 @@ BRIEF = 600
 #: Lines of code that fit on a screen.
 SCREENFUL = 18
 
+#: Pixels that a letter adds to the height of a note; 52 of them are a line of 27.
+HEIGHT_OF_LETTER = 27 / 52
+#: The words of two rows may be so much taller than the taller one of their drawings: by its
+#: caption, and by what may well be empty.
+WORDS_BELOW = 130
+
 _TAG = re.compile(r"<[^>]*>")
 #: A tag, whose attributes may hold ``>``.
 _ELEMENT = re.compile(r"""<(/?)([A-Za-z][\w-]*)(?:"[^"]*"|'[^']*'|[^>"'])*>""")
@@ -27,6 +35,12 @@ _SPACE = re.compile(r"\s*")
 _VOID = frozenset({"br", "col", "hr", "img", "input", "source", "track", "wbr"})
 #: How a block begins that stands beside the words before it.
 _PICTURE = re.compile(r'\s*<(?:figure|pre|details|div class="table-scroll")')
+#: A figure and nothing else; its name.
+_FIGURE = re.compile(
+    rf'\s*<figure class="fig"[^>]*>{figure_slot("([^<]*)", "picture")}'
+    r"(?:(?!<figure).)*</figure>\s*",
+    re.DOTALL,
+)
 _HEADING = re.compile(r'\s*(?:<div class="original"[^>]*>\s*)?<h2')
 #: Passages that are not translated, with their language.
 _ORIGINAL = re.compile(r'\s*<div class="original"( lang="[^"]*")>\n(.*)</div>\s*', re.DOTALL)
@@ -37,6 +51,7 @@ _TALL = ("<table", "<pre", "<details", "<img", "<figure", ' display="true"')
 #: Lines of imports, which are folded.
 _IMPORTS = re.compile(r"(import |from |__all__|#include|[\s)\]}]|$)")
 _NAMES = re.compile(r"(?:import|from) ([\w.]+)")
+_NO_DRAWINGS: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +76,8 @@ class Row:
     #: What stands beside the note, and words below it that stand beside the same.
     picture: str = ""
     after: str = ""
+    #: The words below, whose picture stands beside that of this row where there is room.
+    second: "Row | None" = None
 
     @property
     def lines(self) -> int:
@@ -84,6 +101,8 @@ class Row:
         if self.note and self.blocks:
             brief = letters(self.note) <= BRIEF and not any(tag in self.note for tag in _TALL)
             return "brief" if self.tall and brief else ""
+        if self.second:
+            return "pic pair"
         if self.picture:
             return "pic two" if self.after else "pic"
         return "bare" if any(not block.folded for block in self.blocks) else "wide"
@@ -94,13 +113,46 @@ class Row:
         return bool(self.note) and self.lines > SCREENFUL
 
 
-def rows(sections: Iterable[Row]) -> tuple[Row, ...]:
-    """The rows of a page, in order, from those of its sections; every line of code is in one."""
+def rows(sections: Iterable[Row], small: Mapping[str, int] = _NO_DRAWINGS) -> tuple[Row, ...]:
+    """The rows of a page, in order, from those of its sections; every line of code is in one.
+
+    Args:
+        sections: Notes, each with its code.
+        small: Heights of the figures that are one small drawing, by their names.
+    """
     found = _joined(sections)
     first = found[0] if found else Row("", "")
     if first.note and first.blocks and (_shows(first.note) or letters(first.note) > LONG):
         found[:1] = [replace(first, blocks=()), _imports(first.blocks)]
-    return tuple(part for row in found for part in ([row] if row.blocks else _split(row)))
+    parts = [part for row in found for part in ([row] if row.blocks else _split(row))]
+    # The first picture stands beside the title, alone.
+    return (*parts[:1], *_paired(parts[1:], small))
+
+
+def _paired(parts: Iterable[Row], small: Mapping[str, int]) -> Iterator[Row]:
+    """Rows of which two that follow each other, with one small drawing each, are one."""
+    waiting: Row | None = None
+    for part in parts:
+        height = _drawing(part, small)
+        if waiting and height and not (part.anchor or _HEADING.match(part.note)):
+            words = letters(waiting.note + part.note + part.after) * HEIGHT_OF_LETTER
+            if words <= max(height, _drawing(waiting, small)) + WORDS_BELOW:
+                yield replace(waiting, second=part)
+                waiting = None
+                continue
+        if waiting:
+            yield waiting
+        waiting = part if height and not part.after else None
+        if not waiting:
+            yield part
+    if waiting:
+        yield waiting
+
+
+def _drawing(row: Row, small: Mapping[str, int]) -> int:
+    """The height of what stands beside a row, if that is one small drawing, in pixels."""
+    name = _FIGURE.fullmatch(row.picture)
+    return small.get(name[1], 0) if name else 0
 
 
 def _shows(note: str) -> bool:
@@ -111,7 +163,7 @@ def _shows(note: str) -> bool:
 def illustrated(found: Iterable[Row]) -> bool:
     """Whether most words of a page of prose would stand beside a picture."""
     total = shown = 0
-    for row in found:
+    for row in (part for each in found for part in (each, each.second) if part):
         count = letters(row.note + row.after)
         total, shown = total + count, shown + (count if row.picture else 0)
     return shown >= 0.6 * total > 0

@@ -80,6 +80,17 @@ def insert_figures(html: str, uses: Iterable[FigureUse], figures: Mapping[str, F
     return html
 
 
+def small(figures: Mapping[str, FigureHtml]) -> dict[str, int]:
+    """The heights of those figures that are one drawing of the usual width, in pixels."""
+    found = {}
+    for name, figure in figures.items():
+        drawings = re.findall(r'<svg width="288" height="(\d+)"[^>]*>', figure.picture)
+        more = any(part in figure.picture for part in ("data-stage", "data-live"))
+        if len(drawings) == figure.picture.count("<svg") == 1 and not more:
+            found[name] = int(drawings[0])
+    return found
+
+
 def stamp(uses: Iterable[FigureUse], figures: Mapping[str, FigureHtml]) -> str:
     """Return a text that changes with the figures of a page."""
     return repr([figures.get(use.name) for use in uses])

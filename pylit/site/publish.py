@@ -46,7 +46,7 @@ from pylit.pages.navigation import Place, page_link
 from pylit.pages.previews import preview_path, preview_script, previews, term_previews
 from pylit.pages.render import Kind, PageView, Renderer, page_view
 from pylit.pages.rows import Row
-from pylit.runs.figures import insert_figures, stamp
+from pylit.runs.figures import insert_figures, small, stamp
 from pylit.runs.results import Results
 from pylit.runs.shapes.lines import ModuleShapes
 from pylit.runs.shapes.replay import translated_script
@@ -228,11 +228,12 @@ def _page(
     file = module.written
     formula_faults(draft, file, typeset, report)
     shapes = made.results.shapes.get(draft.name, ModuleShapes())
-    view = replace(page_view(draft, module, where, typeset, shapes), excerpt=home)
-    drawn = made.results.figures
+    names = {use.name for use in draft.figures()} & made.results.figures.keys()
+    drawn = {name: made.results.figures[name] for name in names}
     if draft.translation:
-        names = {use.name for use in draft.figures()} & drawn.keys()
-        drawn = {name: edition.figure(drawn[name], draft) for name in names}
+        drawn = {name: edition.figure(figure, draft) for name, figure in drawn.items()}
+    view = page_view(draft, module, where, typeset, shapes)
+    view = replace(view, excerpt=home, small=small(drawn))
     html = insert_figures(renderer.page(view), draft.figures(), drawn)
     if draft.translation:
         html = edition.links(html, draft, made.site.notebooks)

@@ -3,7 +3,7 @@
 import pytest
 from page_tools import code, section
 
-from pylit.model import CodeLine
+from pylit.model import CodeLine, figure_slot
 from pylit.pages.rows import Row, rows
 
 
@@ -121,3 +121,39 @@ def test_what_is_not_translated_stands_beside_its_pictures_too():
         ),
         ('<div class="original" lang="en">\n<h2>Next</h2>\n<p>four</p>\n</div>\n', ""),
     ]
+
+
+def drawn(name: str) -> str:
+    """A figure as the notes have it before it is drawn."""
+    slots = figure_slot(name, "picture"), figure_slot(name, "below")
+    return '<figure class="fig">{}<figcaption>c{}</figcaption></figure>\n'.format(*slots)
+
+
+A, B, LARGE = drawn("f.a"), drawn("f.b"), drawn("f.large")
+LONG_WORDS = f"<p>{'words ' * 120}</p>\n"
+
+
+@pytest.mark.parametrize(
+    ("note", "expected"),
+    [
+        ([P, A, P, B], [(A, B)]),
+        # Words that follow the second one stand below both.
+        ([P, A, P, B, P], [(A, B)]),
+        ([P, A, P, B, P, A], [(A, B), (A, "")]),
+        ([P, A, P, LARGE, P, B, P, A], [(A, ""), (LARGE, ""), (B, A)]),
+        # Two pictures of one paragraph, a listing and a new section have rows of their own.
+        ([P, A + B, P, A], [(A + B, ""), (A, "")]),
+        ([P, A, P, CODE], [(A, ""), (CODE, "")]),
+        ([P, A, H, P, B], [(A, ""), (B, "")]),
+        # So have words that would leave the half below their drawings empty.
+        ([LONG_WORDS, A, P, B], [(A, ""), (B, "")]),
+    ],
+)  # fmt: skip
+def test_two_small_drawings_share_the_width(note: list[str], expected: list[tuple[str, str]]):
+    small = {"f.a": 200, "f.b": 150}
+    first, *found = rows([section(P + A), section("".join(note))], small)
+    assert first.second is None
+    assert [(row.picture, row.second.picture if row.second else "") for row in found] == expected
+    parts = [part for row in found for part in (row, row.second) if part]
+    assert "".join(part.note + part.picture + part.after for part in parts) == "".join(note)
+    assert all((row.classes == "pic pair") is (row.second is not None) for row in found)

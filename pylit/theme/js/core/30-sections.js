@@ -49,8 +49,11 @@ requestAnimationFrame(look);
 
 // A page is shown when what is near the window is laid out. The rest follows, a section in each frame, or
 // in one column a part of a section: from then on heights are true, and all of it can be selected. (Of
-// two that change in one frame, one above the window could move what is in it.)
-const later = matchMedia("(max-width: 59.99rem)").matches ? findAll(".s > *") : [...sections];
+// two that change in one frame, one above the window could move what is in it.) In one column a picture
+// waits until it comes near: it costs most, and has no text to select.
+const later = matchMedia("(max-width: 59.99rem)").matches
+  ? findAll(".s > :not(.p:has(> figure:only-child))")
+  : [...sections];
 // What a link leads to is laid out at once, with what stands right above it, or it would not stay in its place.
 const aim = targetOf(location)?.closest(".s");
 for (const near of [aim?.previousElementSibling, aim]) {
