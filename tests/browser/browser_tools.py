@@ -20,8 +20,9 @@ HEIGHTS = {320: 640, 390: 844, 1024: 768, 1440: 900, 1920: 1080}
 #: Far sections are laid out a little later than those near the window: here, all of them at once.
 LAY_OUT = """() => document.querySelectorAll(".s, .s > *")
   .forEach(part => (part.style.contentVisibility = "visible"))"""
+#: Pictures wait, in one column, until they come near.
 LAID_OUT = """() => document.documentElement.dataset.js === undefined ||
-  [...document.querySelectorAll(".s, .s > *")]
+  [...document.querySelectorAll(".s, .s > :not(.p)")]
     .every(part => getComputedStyle(part).contentVisibility !== "auto")"""
 MHA = "labml_nn/transformers/mha.html"
 FEEDBACK = "labml_nn/transformers/feedback/index.html"
