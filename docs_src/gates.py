@@ -15,26 +15,26 @@ GATE, CANDIDATE, HIDDEN, GREY, KEPT, ERROR = 0, 2, 3, 4, 5, 6
 GROUND = {"pale": 0.06, "strong": 0.17, "most": 2}
 
 
-def bar(x, y, r, value, *, upright=False):
+def disc(x, y, r, value):
     """The path of the disc in a valve, whose area says how far it is open."""
     wide = float(short(r * math.sqrt(max(value, 0))))
     half = f"a{short(wide)} {short(wide)} 0 1 0 "
     return f"M{short(x - wide)} {short(y)}{half}{short(2 * wide)} 0{half}{short(-2 * wide)} 0"
 
 
-def valve(x, y, value, *, r=13.0, upright=False, named="", size="", symbol=""):
+def valve(x, y, value, *, r=13.0, named="", size="", symbol=""):
     """A gate with its number, or with its symbol in place of it.
 
     Scripts find its disc by its name, and the number by `…-number`.
     """
     round_ = {"cx": x, "cy": y, "r": r}
-    disc = element("path", f"f t{GATE}", d=bar(x, y, r, value), fill_opacity=".3")
+    opened = element("path", f"f t{GATE}", d=disc(x, y, r, value), fill_opacity=".3")
     words = text(x, y + 4 + 2 * bool(size), rounded(value), classes=f"n {size}".strip())
     if symbol:
         words = letter(x, y + 5, (symbol, None), at="middle")
     return [
         element("circle", "o", **round_),
-        hook(disc, named),
+        hook(opened, named),
         element("circle", f"l t{GATE}", **round_),
         hook(words, named and f"{named}-number"),
     ]

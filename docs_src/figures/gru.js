@@ -3,10 +3,11 @@ stages.quotations = (data, { line, keep, reset }, parts, step) => {
   const { lines, kinds, sums, turn, moments, left, step: wide, pale, strong, most } = data;
   const whole = (number, most = 100) => `${Math.round(number * most) / most + 0}`.replace("-", "\u2212");
   const signed = (number) => whole(number).replace(/^(?!\u2212)/, "+");
-  const wing = ([x, y], r, value, upright) => {
-    const turned = ((1 - value) * Math.PI) / 2 + (upright ? Math.PI / 2 : 0);
-    const [dx, dy] = [r * Math.cos(turned), r * Math.sin(turned)];
-    return `M${(x - dx).toFixed(1)} ${(y - dy).toFixed(1)}L${(x + dx).toFixed(1)} ${(y + dy).toFixed(1)}`;
+  // The disc in the ring of a gate: its area is how far the gate is open.
+  const open = (name, i, [x, y], r, gate) => {
+    const wide = (r * Math.sqrt(gate)).toFixed(1), across = (2 * wide).toFixed(1);
+    parts(name)[i].setAttribute("d", `M${(x - wide).toFixed(1)} ${y}a${wide} ${wide} 0 1 0 ${across} 0a${wide} ${wide} 0 1 0 -${across} 0`);
+    parts(`${name}-number`)[i].textContent = whole(gate);
   };
   const put = (name, i, value, digits) => {
     parts(name)[i].textContent = whole(value, digits);
@@ -26,8 +27,7 @@ stages.quotations = (data, { line, keep, reset }, parts, step) => {
 
   run.forEach(({ z, r, g, h }, t) => {
     const x = left + t * wide;
-    parts("wing-zs")[t].setAttribute("d", wing([x, 34], data.small, z));
-    parts("wing-rs")[t].setAttribute("d", wing([x, 66], data.small, r));
+    [z, r].forEach((gate, row) => open(`gates-${"zr"[row]}`, t, [x, data.rows[row]], data.small, gate));
     parts("made-all")[t].textContent = whole(g, 10);
     put("all-h", t, h, 10);
     parts("tokens")[t].textContent = tokens[t];
@@ -36,14 +36,8 @@ stages.quotations = (data, { line, keep, reset }, parts, step) => {
   const at = moments[Math.round(step)];
   const one = run[at];
   parts("at")[0].setAttribute("x", left + at * wide - wide / 2);
-  for (const [name, place, value, upright] of [
-    ["z", data.keep, one.z],
-    ["r", data.reset, one.r],
-    ["write", data.write, 1 - one.z, true],
-  ]) {
-    parts(`wing-${name}`)[0].setAttribute("d", wing(place, data.r - 3, value, upright));
-    parts(`gate-${name}`)[0].textContent = whole(value);
-  }
+  for (const [name, place, gate] of [["z", data.keep, one.z], ["r", data.reset, one.r], ["write", data.write, 1 - one.z]])
+    open(`gate-${name}`, 0, place, data.r, gate);
   put("old", 0, one.old);
   put("new", 0, one.h);
   put("made", 0, one.g);

@@ -128,7 +128,7 @@ def flow():
             tone = f"l t{KEPT} thick" if kept else f"l t{GREY} thin d"
             parts += [line(left, lane, middle - 14, lane, f"l t{KEPT} thick")]
             parts += [(arrow if kept else line)(middle + 14, lane, x - w / 2 - 3, lane, tone)]
-            parts += valve(middle, lane, found["z"][t], r=13)
+            parts += valve(middle, lane, found["z"][t])
         parts += number(x, lane, found["h"][t], KEPT, w=w, h=40, size="large")
         if kept:
             parts.append(line(x, 196, x, 172, f"l t{GREY}"))
@@ -184,8 +184,7 @@ def mix():
             passed = f"l t{tone if share else GREY} {look}"
             parts.append(line(144 - sign * 104, y, at - sign * 14, y, f"l t{tone} thick"))
             parts.append((arrow if share else line)(at + sign * 14, y, 144 - sign * 13, y, passed))
-            parts += valve(at, y, share, r=13)
-            parts.append(text(at, y - 18, rounded(share), "middle", f"t{GATE} halo"))
+            parts += valve(at, y, share)
         parts.append(knot(144, y, "+"))
         parts.append(arrow(144, y + 10, 144, y + 27, f"l t{KEPT} thick"))
         parts += number(144, y + 42, new, KEPT, w=42, h=26)
@@ -233,8 +232,7 @@ def reset():
             parts.append(arrow(x, 132, x, 148, f"l t{KEPT} thick"))
         else:
             parts.append(line(x, 132, x, 148, f"l t{GREY} thin d"))
-        parts += valve(x, 118, r, r=14, upright=True)
-        parts.append(text(x + 21, 122, rounded(r), classes=f"t{GATE}"))
+        parts += valve(x, 118, r, r=14)
         parts.append(knot(x, 160, "+"))
         parts += number(left + 113, 160, own, GREY, w=36)
         parts.append(arrow(left + 94, 160, x + 13, 160, f"l t{GREY}"))
@@ -267,10 +265,8 @@ def beside():
     lstm.append(knot(136, lane, "+", KEPT))
     lstm.append(letter(2, low + 15, ("h", HIDDEN)))
     lstm.append(arrow(14, low + 11, 110, low + 11, f"l t{HIDDEN}"))
-    for x, y, name, upright in ((78, lane, "f", 0), (136, 104, "i", 1), (206, 122, "o", 1)):
-        lstm += valve(x, y, 1, r=13, upright=bool(upright))
-        at = (x + 21, y + 5) if upright else (x, y - 20)
-        lstm.append(letter(*at, (name, GATE), at="start" if upright else "middle"))
+    for x, y, name in ((78, lane, "f"), (136, 104, "i"), (206, 122, "o")):
+        lstm += valve(x, y, 1, symbol=name)
 
     gru = [title("GRU: two gates, one state"), letter(2, lane + 4, ("h", KEPT))]
     gru.append(arrow(14, lane, 268, lane, f"l t{KEPT} thick"))
@@ -280,15 +276,12 @@ def beside():
     gru += pipe(((36, lane), (36, low + 11), (152, low + 11)), KEPT)
     gru.append(knot(176, lane, "+", KEPT))
     gru.append(line(106, lane + 6, 164, 96, f"l t{GATE} thin d"))
-    for x, y, share, name, upright in (
-        (96, lane, 0.7, ("z",), False),
-        (176, 104, 0.3, ("1 − ", "z"), True),
-        (96, low + 11, 1, ("r",), False),
+    for x, y, share, name in (
+        (96, lane, 0.7, "z"),
+        (176, 104, 0.3, "1−z"),
+        (96, low + 11, 1, "r"),
     ):
-        gru += valve(x, y, share, r=13, upright=upright)
-        at = (x + 21, y + 5) if upright else (x, y - 20)
-        words = [*name[:-1], (name[-1], GATE)]
-        gru.append(letter(*at, *words, at="start" if upright else "middle"))
+        gru += valve(x, y, share, r=17 if len(name) > 1 else 13, symbol=name)
     return Figure(
         [Panel(WIDTH, 180, tuple(lstm)), Panel(WIDTH, 180, tuple(gru))],
         "LSTM: in the line of the cell state is the valve f; what is added comes through the "
@@ -323,7 +316,7 @@ def weights():
 
 
 #: Places of the drawing of a cell, in which the script of the stage draws too.
-CELL = {"keep": [92, 44], "reset": [104, 150], "write": [224, 98], "r": 13}
+CELL = {"keep": [92, 44], "reset": [104, 150], "write": [224, 98], "r": 15}
 
 
 def _cell(old, found, token, t):
@@ -347,15 +340,12 @@ def _cell(old, found, token, t):
     parts += number(162, 192, own, GREY, w=40, named="own")
     parts.append(arrow(162, 177, 162, 164, f"l t{GREY} thick"))
     parts.append(letter(134, 196, ("W x", None), at="end"))
-    for name, (x, high), value, upright in (
-        ("z", (kx, y), z, False),
-        ("r", (rx, ry), r, False),
-        ("write", (wx, wy), 1 - z, True),
+    for name, (x, high), value in (
+        ("z", (kx, y), z),
+        ("r", (rx, ry), r),
+        ("write", (wx, wy), 1 - z),
     ):
-        parts += valve(x, high, value, r=CELL["r"], upright=upright, named=f"wing-{name}")
-        at = ("start", x + 18, high + 4) if upright else ("middle", x, high - 18)
-        words = text(at[1], at[2], rounded(value), at[0], f"t{GATE} halo")
-        parts.append(hook(words, f"gate-{name}"))
+        parts += valve(x, high, value, r=CELL["r"], named=f"gate-{name}")
     parts.append(letter(kx, y + 30, ("z", GATE), at="middle"))
     parts.append(letter(rx, ry + 30, ("r", GATE), at="middle"))
     parts.append(letter(wx + 18, wy + 22, "1 − ", ("z", GATE)))
@@ -391,7 +381,7 @@ def line_by_hand():
         for _, name, tone, y in rows:
             value = round(found[name][t], 1)
             if tone == GATE:
-                parts += valve(x, y, found[name][t], r=10, named=f"wing-{name}s")
+                parts += valve(x, y, found[name][t], named=f"gates-{name}")
             elif name == "g":
                 words = text(x, y + 4, rounded(value), "middle", f"t{CANDIDATE}")
                 parts.append(hook(words, "made-all"))
@@ -411,7 +401,8 @@ def line_by_hand():
         "moments": MOMENTS,
         "left": left,
         "step": step,
-        "small": 7,
+        "small": 13,
+        "rows": [y for _, _, tone, y in rows if tone == GATE],
         **GROUND,
         **CELL,
     }

@@ -118,8 +118,8 @@ live.gates = (panel, { name, rows, known, held, example, examples, observations,
     const losses = [read, plain].map((one) => live.loss_of(seen, one));
     const told = [...losses.map((loss) => loss.toFixed(2)), ...losses.map((loss) => (100 * Math.exp(-loss)).toFixed(1))];
     cost.value = forced
-      ? _("The loss of this text is {0} nats per character, and {1} with the gate as computed: each character had a probability of {2} %, and {3} %, when it came (geometric mean).", ...told)
-      : _("The loss of this text is {0} nats per character: each character had a probability of {1} % when it came (geometric mean).", told[0], told[2]);
+      ? _("Loss: {0} nats per character, and {1} with the gate as computed. That is a probability of {2} %, and {3} %, on geometric average.", ...told)
+      : _("Loss: {0} nats per character, a probability of {1} % on geometric average.", told[0], told[2]);
   };
 
   const field = live.text_field(model, { most: 170, value: example, examples: [example, ...examples] },

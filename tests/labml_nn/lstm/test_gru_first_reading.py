@@ -12,7 +12,7 @@ from shown_programs import blocks as shown
 from stages import check_first, numbers, play
 
 from docs_src.figures import gru as figures
-from docs_src.gates import bar
+from docs_src.gates import disc
 from docs_src.tasks import lstm as task
 from docs_src.tasks import results
 from labml_nn.lstm import LSTM
@@ -145,16 +145,22 @@ def test_the_stage_computes_what_the_module_computes():
             ("own", figures.SUMS[2][figures.KINDS.get(line[t], 0)]),
             ("kept", z * old),
             ("added", (1 - z) * g),
-            ("gate-z", z),
-            ("gate-r", r),
-            ("gate-write", 1 - z),
+            ("gate-z-number", z),
+            ("gate-r-number", r),
+            ("gate-write-number", 1 - z),
         ):
             assert seen.numbers(name) == pytest.approx([value], abs=0.006), name
         for name, place, value in (("z", "keep", z), ("r", "reset", r), ("write", "write", 1 - z)):
-            wing = seen.elements[f"wing-{name}"][0].attributes["d"]
+            seen_disc = seen.elements[f"gate-{name}"][0].attributes["d"]
             x, y = figures.CELL[place]
-            drawn = bar(x, y, figures.CELL["r"] - 3, value, upright=name == "write")
-            assert unsigned(wing) == pytest.approx(unsigned(drawn), abs=0.11)
+            drawn = disc(x, y, figures.CELL["r"], value)
+            assert unsigned(seen_disc) == pytest.approx(unsigned(drawn), abs=0.11)
+        for name, y in zip("zr", figure.stage.data["rows"], strict=True):
+            assert seen.numbers(f"gates-{name}-number") == pytest.approx(found[name], abs=0.006)
+            x = figure.stage.data["left"] + t * figure.stage.data["step"]
+            drawn = disc(x, y, figure.stage.data["small"], found[name][t])
+            seen_disc = seen.elements[f"gates-{name}"][t].attributes["d"]
+            assert unsigned(seen_disc) == pytest.approx(unsigned(drawn), abs=0.11)
         (at,) = seen.places("at", "x")
         left, step = figure.stage.data["left"], figure.stage.data["step"]
         assert at == pytest.approx(left + t * step - step / 2)

@@ -12,7 +12,7 @@ from shown_programs import blocks as shown
 from stages import check_first, play
 
 from docs_src.figures import lstm as figures
-from docs_src.gates import bar
+from docs_src.gates import disc
 from docs_src.tasks import last_bracket, results
 from docs_src.tasks import lstm as task
 from labml_nn.lstm import LSTM
@@ -202,14 +202,14 @@ def test_the_stage_computes_what_the_module_computes():
             assert seen.numbers(name) == pytest.approx([value], **close), name
         rows = dict(zip("ifo", figure.stage.data["rows"], strict=True))
         for gate, key in (("i", "input"), ("f", "forget"), ("o", "output")):
-            disc = seen.elements[f"gate-{gate}"][0].attributes["d"]
+            seen_disc = seen.elements[f"gate-{gate}"][0].attributes["d"]
             x, y = figures.CELL[key]
-            drawn = bar(x, y, figures.CELL["r"], found[gate][t])
-            assert numbers(disc) == pytest.approx(numbers(drawn), abs=0.11)
+            drawn = disc(x, y, figures.CELL["r"], found[gate][t])
+            assert numbers(seen_disc) == pytest.approx(numbers(drawn), abs=0.11)
             discs = seen.elements[f"gates-{gate}"]
             assert len(discs) == len(line)
             x = figure.stage.data["left"] + t * figure.stage.data["step"]
-            drawn = bar(x, rows[gate], figure.stage.data["small"], found[gate][t])
+            drawn = disc(x, rows[gate], figure.stage.data["small"], found[gate][t])
             assert numbers(discs[t].attributes["d"]) == pytest.approx(numbers(drawn), abs=0.11)
             assert seen.numbers(f"gates-{gate}-number") == pytest.approx(found[gate], **close)
         (at,) = seen.places("at", "x")
