@@ -8,11 +8,12 @@ from pylit.languages.annotations import FOLDER, begun, refreshed
 from pylit.languages.blocks import save
 from pylit.site.annotated import note_files, open_notes
 from pylit.source.discover import read_source
-from pylit.source.installed import module_file
+from pylit.source.installed import installed, module_file, package_of
 from pylit.source.parse import parse_module
 
 _OPENING = """---
 package: {package}
+versions: "=={version}.*"
 title: {module}
 summary: >
   What a reader learns here.
@@ -44,9 +45,13 @@ def annotate(docs: Path, module: str, names: Sequence[str]) -> Iterator[str]:
         if unknown := [name for name in names if name not in known]:
             hint = nearest(unknown[0], known, "name a class or a function")
             raise NotesError(f"{module} does not define {unknown[0]}; {hint}")
-        opening = _OPENING.format(package=module.partition(".")[0], module=module)
+        package = package_of(module)
+        found = installed(package)
+        version = ".".join(found.version.split(".")[:2]) if found else "0"
+        opening = _OPENING.format(package=package, version=version, module=module)
         _write(docs / FOLDER / f"{place}.md", opening + begun(parsed, names))
         yield f"Wrote {shown}."
+        yield "`pylit serve` shows the page while you write."
         return
     opened = open_notes(file, report)
     if opened is None:

@@ -227,7 +227,9 @@ def annotated(module: Module, file: SourceFile, package: Package, report: Report
         elif block.text or found.quotes:
             if block.hash and digest_of(code.text(found.span)) != block.hash:
                 message = f"the code of `{block.place}` has changed since this note was written"
-                hint = "read the note beside the code of today, then run `pylit notes`"
+                hint = (
+                    "read the note beside the code of today, delete the digits, run `pylit notes`"
+                )
                 fault(found, message, hint, harmless=True)
             line = found.line
             if line in cuts:
@@ -331,7 +333,7 @@ def refreshed(source: SourceFile, file: SourceFile, report: Report) -> tuple[str
             continue
         found = code.find(block)
         if found.message:
-            lost.append(found)
+            lost.append(replace(found, block=replace(block, head=block.head + taken)))
         elif block.text:
             digest = digest_of(code.text(found.span))
             lines[block.head + taken - 1] = head_of(block.place, digest, block.hash)

@@ -4,7 +4,12 @@ import platform
 import sys
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.metadata import (
+    Distribution,
+    PackageNotFoundError,
+    distribution,
+    packages_distributions,
+)
 from pathlib import Path
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -30,6 +35,13 @@ def installed(package: str) -> Installed | None:
     named = about["License-Expression"] or about["License"] or ""
     # Some packages have the whole text of their licence there.
     return Installed(found.version, named if "\n" not in named else "")
+
+
+def package_of(module: str) -> str:
+    """The distribution that a module is installed by: ``PyYAML`` has ``yaml``."""
+    top = module.partition(".")[0]
+    usual = "python" if top in sys.stdlib_module_names else top
+    return next(iter(packages_distributions().get(top, ())), usual)
 
 
 def module_file(place: str) -> Path | None:

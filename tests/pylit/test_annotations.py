@@ -10,7 +10,7 @@ from site_tools import build, cache, count, edit, make_site, succeed
 
 from pylit.addresses import replay_url
 from pylit.cli import main
-from pylit.source.installed import fits
+from pylit.source.installed import fits, package_of
 
 NOTES = "docs_src/notes/theirs/deep.md"
 CODE = '''"""Their module."""
@@ -77,6 +77,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         {
             "theirs/__init__.py": "raise SystemExit",
             "theirs/deep.py": CODE,
+            "theirs_dist-1.2.3.dist-info/top_level.txt": "theirs\n",
             "theirs_dist-1.2.3.dist-info/METADATA": "Metadata-Version: 2.1\nName: theirs-dist\n"
             "Version: 1.2.3\nLicense-Expression: BSD-3-Clause\n",
         },
@@ -152,9 +153,13 @@ def test_the_command_begins_notes_and_marks_those_whose_code_has_changed(
     assert [f for f in faults(site) if "has changed since" in f]
     assert main(["notes", "theirs.deep"]) == 0
     assert "2 to read again, 0 without a place" in capsys.readouterr().out
+    edit(site.parent, "installed/theirs/deep.py", "z = y - 3", "z = y - 4")
+    assert main(["notes", "theirs.deep"]) == 0
+    assert f"{NOTES}:14: `Layer.run` has no line" in capsys.readouterr().out
     (site / NOTES).unlink()
     assert main(["notes", "theirs.deep", "Layer"]) == 0
-    assert "\n# Layer\n" in (site / NOTES).read_text(encoding="utf-8")
+    text = (site / NOTES).read_text(encoding="utf-8")
+    assert "\n# Layer\n" in text and 'package: theirs-dist\nversions: "==1.2.*"\n' in text
     assert main(["notes", "theirs.deeper"]) == 2
 
 
@@ -292,6 +297,10 @@ def test_a_folder_with_notes_alone_is_a_site(
     assert "Here it subtracts" in (alone / "site/theirs/deep.html").read_text(encoding="utf-8")
     home = (alone / "site/index.html").read_text(encoding="utf-8")
     assert "Notes on theirs" in home and 'href="theirs/deep.html"' in home
+
+
+def test_the_package_of_a_module() -> None:
+    assert (package_of("torch.nn"), package_of("json.decoder")) == ("torch", "python")
 
 
 def test_ranges_of_versions() -> None:
