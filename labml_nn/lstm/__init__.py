@@ -59,7 +59,7 @@ may think of it as a valve, in all pictures a ring with its number: at 1 a disc 
 the ring, and the valve is open; at 0 it is closed. The network computes this number
 anew at each step.
 
-![Left, 1 · 1 is added. Right, 0 · 1, so the candidate does not
+![At the bracket 1 · 1 is added. At the letter 0 · 1 is, so the candidate does not
 matter.](figure:lstm.input_gate)
 
 **When do we forget?** At the end of a line the count should start anew. So there is a
@@ -197,7 +197,7 @@ at a single bracket, as they do not count. At the last bracket they mostly still
 *open*, and notice a few letters later. At 25 brackets, more than in training, the LSTMs
 make hardly a mistake. But a learned count is not exact, and at 40 most of them fail.
 
-![Right: lines of 1 to 20 brackets. Grey: Elman networks of 34 units. [How it was
+![Wrong answers: in lines of 1 to 20 brackets. Grey: Elman networks of 34 units. [How it was
 measured](#the-task-with-the-brackets).](figure:lstm.by_depth)
 
 ## Gains and price

@@ -114,7 +114,7 @@ $\phi(x) = \operatorname{elu}(x) + 1$. It is $x + 1$ if $x$ is positive, and $e^
 not. Can positive keys be orthogonal? Nearly: where one is large, the other must be
 close to 0. (Ann · Ann is now 36, but we divide.)
 
-![Left: φ. Right: what it makes of two keys.](figure:linear_attention.positive)
+![φ, and what it makes of two keys.](figure:linear_attention.positive)
 
 **In formulas.** Each token $t$ writes a pair, and then its query reads:
 
@@ -169,7 +169,7 @@ is right for **generation**, where the next token is not there yet. Chunks are r
 long texts, and so for training: most of their work is a few large products.
 
 ![Twelve tokens, a row each: weights (blue), a write and a read of the memory (narrow
-columns). Right: all products of a head, with keys of 16 numbers and chunks of 64
+columns). The curves: all products of a head, with keys of 16 numbers and chunks of 64
 tokens.](figure:linear_attention.forms)
 
 **Which key belongs to which value?** Read *Ann 3 Ben 2*, token by token. The 3 must be
@@ -283,8 +283,8 @@ minutes of one CPU core, write like this:
 > First Shall well. Who gold desurcy, Shall I she is you will resent me the let's stook
 > lifess seek.
 
-![Left, the memory of a head after this text. Right, how much each
-character counts for its last query: none stands out.](figure:live.matrix)"""
+![The memory of a head after this text, and how much each character counts for its last
+query: none stands out.](figure:live.matrix)"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
