@@ -197,8 +197,8 @@ at a single bracket, as they do not count. At the last bracket they mostly still
 *open*, and notice a few letters later. At 25 brackets, more than in training, the LSTMs
 make hardly a mistake. But a learned count is not exact, and at 40 most of them fail.
 
-![Wrong answers: in lines of 1 to 20 brackets. Grey: Elman networks of 34 units. [How it was
-measured](#the-task-with-the-brackets).](figure:lstm.by_depth)
+![Wrong answers: in lines of 1 to 20 brackets. Grey: Elman networks of 34 units. [How it
+was measured](#the-task-with-the-brackets).](figure:lstm.by_depth)
 
 ## Gains and price
 
