@@ -14,7 +14,8 @@ test: install check
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 # What takes too long for the tests, more than ten minutes on two cores: 3,000 files that nobody here
-# wrote, 200 edits, 50 killed builds, builds side by side, 50 odd files, 45 packages of PyPI;
+# wrote, 200 edits, 50 killed builds, builds side by side, 50 odd files, 45 packages of PyPI, and
+# the tests that go over everything of which `make test` looks at a part, which are marked `sweep`;
 # `PARTS="edits kills"` runs these.
 soak: install
 	$(BIN)/python tests/soak.py $(PARTS)

@@ -7,7 +7,8 @@ killed at random moments; builds side by side; 50 files that nobody should write
 their authors publish them, whose docstrings must read as what they mean; forty more, of which each
 page must be made. Of the library, 500 random changes of random modules, with kernels and without;
 and 100 with the compiled kernels under AddressSanitizer, which ends a process that reads or writes
-beyond the end of a tensor. And the tests of the library with other versions of PyTorch.
+beyond the end of a tensor. The tests that are marked as a sweep: they go over everything of which
+``make test`` looks at a part. And the tests of the library with other versions of PyTorch.
 """
 
 import argparse
@@ -553,6 +554,14 @@ def sanitizer(folder: Path, random_: random.Random, count: int) -> str:
     )
 
 
+def sweep(folder: Path, _: random.Random, __: int) -> str:
+    """What ``make test`` leaves out: every submodule, model, page and width of the tests it has."""
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "sweep", "-n", "auto"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-4000:]
+    return f"the tests that go over everything: {done.stdout.splitlines()[-1]}"
+
+
 #: The oldest PyTorch that `setup.py` allows, and the newest.
 TORCH = (re.findall(r"torch>=([\d.]+)", (ROOT / "setup.py").read_text("utf-8"))[0], "")
 
@@ -590,6 +599,7 @@ PARTS: dict[str, tuple[Callable[[Path, random.Random, int], str], int]] = {
     "styles": (styles, len(STYLES.split())),
     "changes": (changes, 500),
     "sanitizer": (sanitizer, 100),
+    "sweep": (sweep, 0),
     "versions": (versions, len(TORCH)),
 }
 

@@ -7,6 +7,9 @@ from typing import Any
 
 from playwright.sync_api import Browser, ConsoleMessage, Page
 
+from docs_src.lessons import URLS
+from pylit.node.process import MODULES
+
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -26,8 +29,22 @@ LAID_OUT = """() => document.documentElement.dataset.js === undefined ||
     .every(part => getComputedStyle(part).contentVisibility !== "auto")"""
 MHA = "labml_nn/transformers/mha.html"
 FEEDBACK = "labml_nn/transformers/feedback/index.html"
+#: Pages of lessons, which have a panel and a replay; and those that have a panel.
+LESSONS = [*URLS.values()]
+PANELS = [*LESSONS, "memory.html"]
+#: How often a panel has computed.
+READY = "document.querySelector('.live')?.dataset.ready"
 #: What costs seconds on each of many pages is looked at small and dark, or large and light.
 LOOKS = [(390, "dark"), (1440, "light")]
+
+AXE = (MODULES / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+#: axe reads a whole document for any part of it: a part is judged without figures around it.
+RUN = """within => {
+  const figures = within ? document.querySelectorAll("figure") : [];
+  const near = (figure) => figure.closest(within) || figure.querySelector(within);
+  figures.forEach(figure => near(figure) || figure.remove());
+  return axe.run(within ?? document, {resultTypes: ["violations"], elementRef: false});
+}"""
 
 
 def each_in_one_look(urls: list[str]) -> list[tuple[str, int, str]]:
@@ -79,6 +96,17 @@ class Visit:
         self.requests.append(url)
         if not url.startswith((self.server, "file:", "data:", "blob:")):
             self.faults.append(f"{self.page.url} asks for {url}")
+
+
+def violations(window: Visit, within: str | None = None) -> list[str]:
+    """What axe objects to, and where: on the whole page, or in the part that a selector finds.
+
+    For a part, figures of the page that are outside of it are removed for good.
+    """
+    if not window.page.evaluate("'axe' in window"):
+        window.page.evaluate(AXE)
+    found = window.page.evaluate(RUN, within)["violations"]
+    return [f"{one['id']}: {node['html'][:120]}" for one in found for node in one["nodes"][:3]]
 
 
 def pages(site: Path) -> list[str]:

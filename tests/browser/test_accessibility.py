@@ -5,31 +5,9 @@ from itertools import cycle
 from pathlib import Path
 
 import pytest
-from browser_tools import HEIGHTS, MHA, Visit, pages
-
-from pylit.node.process import MODULES
+from browser_tools import HEIGHTS, MHA, Visit, pages, violations
 
 pytestmark = pytest.mark.browser
-
-AXE = (MODULES / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
-#: axe reads a whole document for any part of it: a part is judged without figures around it.
-RUN = """within => {
-  const figures = within ? document.querySelectorAll("figure") : [];
-  const near = (figure) => figure.closest(within) || figure.querySelector(within);
-  figures.forEach(figure => near(figure) || figure.remove());
-  return axe.run(within ?? document, {resultTypes: ["violations"], elementRef: false});
-}"""
-
-
-def violations(window: Visit, within: str | None = None) -> list[str]:
-    """What axe objects to, and where: on the whole page, or in the part that a selector finds.
-
-    For a part, figures of the page that are outside of it are removed for good.
-    """
-    if not window.page.evaluate("'axe' in window"):
-        window.page.evaluate(AXE)
-    found = window.page.evaluate(RUN, within)["violations"]
-    return [f"{one['id']}: {node['html'][:120]}" for one in found for node in one["nodes"][:3]]
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

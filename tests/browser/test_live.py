@@ -3,19 +3,10 @@
 from collections.abc import Callable
 
 import pytest
-from browser_tools import MHA, Visit, each_in_one_look
+from browser_tools import LESSONS, MHA, PANELS, READY, Visit, each_in_one_look, violations
 from playwright.sync_api import expect
-from test_accessibility import violations
-
-from docs_src.lessons import URLS
 
 pytestmark = pytest.mark.browser
-
-#: Pages of lessons, which have a panel and a replay.
-LESSONS = [*URLS.values()]
-PAGES = [*LESSONS, "memory.html"]
-READY = "document.querySelector('.live')?.dataset.ready"
-
 
 #: How far a page moved what was seen, without the reader.
 MOVED = """new Promise(resolve => new PerformanceObserver(list => resolve(list.getEntries()
@@ -31,7 +22,7 @@ def opened(visit: Callable[..., Visit], url: str, width: int, theme: str) -> Vis
     return window
 
 
-@pytest.mark.parametrize(("url", "width", "theme"), each_in_one_look(PAGES))
+@pytest.mark.parametrize(("url", "width", "theme"), each_in_one_look(PANELS))
 def test_panel(url: str, width: int, theme: str, visit: Callable[..., Visit]):
     """It opens by keyboard, shows its observations, fits, and axe finds nothing."""
     window = opened(visit, url, width, theme)
@@ -49,7 +40,7 @@ def test_panel(url: str, width: int, theme: str, visit: Callable[..., Visit]):
     assert violations(window, ".live") == []
 
 
-@pytest.mark.parametrize("url", PAGES)
+@pytest.mark.parametrize("url", PANELS)
 def test_one_screen(url: str, visit: Callable[..., Visit]):
     """At a desk the whole panel is in the window; on a phone, what is changed and its outcome."""
     page = opened(visit, url, 1440, "light").page

@@ -8,11 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from browser_tools import LOOKS, MHA, Visit, each_in_one_look
+from browser_tools import LESSONS, LOOKS, MHA, Visit, each_in_one_look, violations
 from playwright.sync_api import Locator, Page, expect
 from replay_sample import KEYS, QUERIES, Sample, write_sample
-from test_accessibility import violations
-from test_live import LESSONS
 
 pytestmark = pytest.mark.browser
 

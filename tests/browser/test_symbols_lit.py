@@ -5,9 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from browser_tools import MHA, Visit, pages
+from browser_tools import MHA, Visit, pages, violations
 from playwright.sync_api import Page, expect
-from test_accessibility import violations
 
 pytestmark = pytest.mark.browser
 

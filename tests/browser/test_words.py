@@ -4,9 +4,8 @@ import re
 from collections.abc import Callable, Mapping
 
 import pytest
-from browser_tools import MHA, Visit
+from browser_tools import MHA, PANELS, READY, Visit
 from playwright.sync_api import Page, Route, expect
-from test_live import PAGES, READY
 
 from pylit.outputs.search import SearchIndex, SearchPage, counted
 
@@ -65,7 +64,7 @@ def test_the_page(visit: Callable[..., Visit]):
     }
 
 
-@pytest.mark.parametrize("url", PAGES)
+@pytest.mark.parametrize("url", PANELS)
 def test_panels(url: str, visit: Callable[..., Visit]):
     page = bracketed(visit, url).page
     page.locator("[data-live]").press("Enter")

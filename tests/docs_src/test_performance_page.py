@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from test_figures_data import load
+from drawn_figures import load
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs_src/pages/performance.md").read_text(encoding="utf-8")

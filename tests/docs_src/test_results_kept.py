@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from test_figures_data import draw
+from drawn_figures import draw
 
 from docs_src.results.studies import (
     BEST_MEMORY_RATE,

@@ -1,12 +1,15 @@
 """Small texts, tasks, models and trainings, for the tests of this folder."""
 
+import os
 import random
+import signal
 
 from small_models import small
 
 import labml_nn
 from labml_nn.experiments.data import Corpus
 from labml_nn.experiments.presets import TASKS, TrainingConfig
+from labml_nn.experiments.reporters import Reporter
 from labml_nn.experiments.trainer import Trainer
 
 #: Models of all kinds, as small as they can be, with dropout.
@@ -70,3 +73,15 @@ def training(name="elman", folder=None, *, model=None, **changes):
     config = settings(**changes)
     task = task_for(name, config, vocabulary=vocabulary)
     return Trainer(model or model_for(name, task), task, config, folder, **given)
+
+
+class Interrupts(Reporter):
+    """Sends a signal at a step."""
+
+    def __init__(self, step, number=signal.SIGINT, times=1):
+        self.step, self.number, self.times = step, number, times
+
+    def update(self, step, loss, learning_rate, tokens_per_second, **more):
+        if step == self.step:
+            for _ in range(self.times):
+                os.kill(os.getpid(), self.number)

@@ -1,8 +1,6 @@
 """Two processes that learn what one learns, and what is said when they cannot."""
 
-import os
 import shutil
-import socket
 import subprocess
 import sys
 import warnings
@@ -11,32 +9,13 @@ from pathlib import Path
 import distributed_worker as worker
 import pytest
 import torch
+from two_processes import environment, free_port
 
 from labml_nn.experiments.checkpoint import RunError, load_run
 from labml_nn.experiments.distributed import Loss, World
 from labml_nn.experiments.trainer import Trainer
 
 SCRIPT = Path(worker.__file__)
-ROOT = SCRIPT.parents[3]
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
-def environment(rank, size, port):
-    """What torchrun would set."""
-    return os.environ | {
-        "RANK": str(rank),
-        "LOCAL_RANK": str(rank),
-        "WORLD_SIZE": str(size),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-        "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests/labml_nn")]),
-    }
 
 
 @pytest.fixture(scope="module")

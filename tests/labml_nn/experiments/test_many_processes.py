@@ -8,7 +8,7 @@ import time
 
 import pytest
 from small_commands import SMALL
-from test_distributed import ROOT, environment, free_port
+from two_processes import ROOT, environment, free_port
 
 from labml_nn.experiments.checkpoint import load_run
 from labml_nn.experiments.trainer import Trainer

@@ -14,7 +14,7 @@ from pathlib import Path
 import killed_worker
 import pytest
 import torch
-from small_runs import CORPUS, MODELS, training
+from small_runs import CORPUS, MODELS, Interrupts, training
 
 from labml_nn.experiments import trainer as trainer_module
 from labml_nn.experiments.checkpoint import RunError, load_run
@@ -22,18 +22,6 @@ from labml_nn.experiments.data import Words
 from labml_nn.experiments.reporters import Reporter
 
 ROOT = Path(__file__).parents[3]
-
-
-class Interrupts(Reporter):
-    """Sends a signal at a step."""
-
-    def __init__(self, step, number=signal.SIGINT, times=1):
-        self.step, self.number, self.times = step, number, times
-
-    def update(self, step, loss, learning_rate, tokens_per_second, **more):
-        if step == self.step:
-            for _ in range(self.times):
-                os.kill(os.getpid(), self.number)
 
 
 def same(one, other):

@@ -13,8 +13,7 @@ from unittest.mock import Mock
 
 import pytest
 import torch
-from small_runs import MODELS, model_for, settings, task_for, training
-from test_resume import Interrupts
+from small_runs import MODELS, Interrupts, model_for, settings, task_for, training
 
 import labml_nn
 from labml_nn.experiments import checkpoint
