@@ -126,6 +126,7 @@ class Worker:
         if (process := self.process) is not None:
             self.process = None
             process.kill()
+            process.wait()
             with process, suppress(OSError):
                 for _ in range(100):
                     os.killpg(process.pid, 0)

@@ -1,10 +1,11 @@
 """A window on the site, and what it has seen."""
 
 import gzip
-from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+import pytest
+from _pytest.mark import ParameterSet
 from playwright.sync_api import Browser, ConsoleMessage, Page
 
 from docs_src.lessons import URLS
@@ -47,9 +48,13 @@ RUN = """within => {
 }"""
 
 
-def each_in_one_look(urls: list[str]) -> list[tuple[str, int, str]]:
-    """Each page with one of the looks, in turn."""
-    return [(url, *look) for url, look in zip(urls, cycle(LOOKS), strict=False)]
+def each_in_one_look(urls: list[str]) -> list[ParameterSet]:
+    """Each page with one of the looks, in turn; a sweep takes the others."""
+    return [
+        pytest.param(url, *look, marks=pytest.mark.sweep if (at + turn) % len(LOOKS) else ())
+        for at, url in enumerate(urls)
+        for turn, look in enumerate(LOOKS)
+    ]
 
 
 class Visit:

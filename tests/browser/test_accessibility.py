@@ -5,13 +5,18 @@ from itertools import cycle
 from pathlib import Path
 
 import pytest
-from browser_tools import HEIGHTS, MHA, Visit, pages, violations
+from browser_tools import HEIGHTS, LESSONS, MHA, Visit, pages, violations
+from sweeps import swept
 
 pytestmark = pytest.mark.browser
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("url", [MHA, "index.html"])
+LIGHT, DARK = (MHA, "light"), ("index.html", "dark")
+
+
+@pytest.mark.parametrize(
+    ("url", "theme"), swept([LIGHT, DARK, (MHA, "dark"), ("index.html", "light")], LIGHT, DARK)
+)
 def test_axe_at_every_width(url: str, theme: str, visit: Callable[..., Visit]):
     window = visit(url, 320, theme)
     for width, height in HEIGHTS.items():
@@ -20,13 +25,16 @@ def test_axe_at_every_width(url: str, theme: str, visit: Callable[..., Visit]):
         assert violations(window) == [], f"{url} at {width} px, {theme}"
 
 
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.sweep)])
 def test_axe_on_pages_of_every_kind_with_everything_unfolded(
-    site: Path, visit: Callable[..., Visit]
+    every: bool, site: Path, visit: Callable[..., Visit]
 ):
+    """The lessons, or every page with a drawing."""
     window = visit("index.html")
     # A page in Chinese has the parts of the English one; some of them stand for all.
     own = [url for url in pages(site) if not url.startswith("zh/")]
     drawn = [url for url in own if 'class="panels"' in (site / url).read_text("utf-8")]
+    drawn = drawn if every else [*LESSONS]
     drawn += ["zh/index.html", "zh/glossary.html", "zh/exercises.html", f"zh/{MHA}", f"zh/{MHA}"]
     looks = cycle([(320, "dark"), (1440, "light")])
     # What pages have in common is seen in both looks.
@@ -41,7 +49,7 @@ def test_axe_on_pages_of_every_kind_with_everything_unfolded(
         assert violations(window) == [], f"{url} at {width} px, {theme}"
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", swept(["light", "dark"], "dark"))
 def test_axe_with_dialogs_and_previews_open(theme: str, visit: Callable[..., Visit]):
     window = visit(f"{MHA}#L100", 1024, theme)
     page = window.page

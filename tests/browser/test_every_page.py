@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from browser_tools import FEEDBACK, HEIGHTS, MHA, Visit, english, packed, pages
+from browser_tools import FEEDBACK, HEIGHTS, MHA, Visit, each_in_one_look, english, packed, pages
 from playwright.sync_api import Route
 
 from docs_src.lessons import URLS
@@ -77,11 +77,11 @@ def test_no_page_is_too_wide_or_too_large_and_short_parts_stay_on_one_line(
 
 
 @pytest.mark.parametrize(
-    "url", ["index.html", MHA, POSITIONS, FEEDBACK, "notation.html", f"zh/{MHA}"]
+    ("url", "width", "theme"),
+    each_in_one_look(["index.html", MHA, POSITIONS, FEEDBACK, f"zh/{MHA}", "notation.html"]),
 )
-@pytest.mark.parametrize("width", [390, 1440])
 def test_hardly_anything_moves_when_script_and_fonts_arrive_late(
-    url: str, width: int, visit: Callable[..., Visit]
+    url: str, width: int, theme: str, visit: Callable[..., Visit]
 ):
     """A busy machine has them late by chance; here they are late on purpose, one by one.
 
@@ -89,7 +89,7 @@ def test_hardly_anything_moves_when_script_and_fonts_arrive_late(
     line may move by a pixel, once for each font. On a phone, and beside a picture, a paragraph may
     break one line sooner or later, for only the mean of the letters is the same.
     """
-    window = visit("404.html", width)
+    window = visit("404.html", width, theme)
     late: dict[str, list[Route]] = {".js": [], ".woff2": []}
     come: set[str] = set()
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from browser_tools import Visit, pages
+from browser_tools import HEIGHTS, Visit, pages
+from sweeps import swept
 
 from labml_nn.sampling import Temperature
 from labml_nn.transformers.positional_encoding import get_positional_encoding
@@ -56,27 +57,24 @@ def drawn(site: Path) -> list[str]:
     return [url for url in pages(site) if 'class="panels"' in (site / url).read_text("utf-8")]
 
 
-@pytest.mark.parametrize(
-    ("width", "theme"),
-    [(320, "dark"), (390, "light"), (1024, "light"), (1440, "dark"), (1920, "light")],
-)
-def test_every_figure_can_be_read(
-    width: int, theme: str, drawn: list[str], visit: Callable[..., Visit]
+EDGES = ((320, "dark"), (1440, "light"))
+BETWEEN = ((390, "light"), (1024, "light"), (1440, "dark"), (1920, "light"))
+
+
+@pytest.mark.parametrize("looks", swept([EDGES, BETWEEN], EDGES), ids=["edges", "between"])
+def test_every_figure_can_be_read_and_is_named_and_captioned(
+    looks: tuple[tuple[int, str], ...], drawn: list[str], visit: Callable[..., Visit]
 ):
     assert len(drawn) >= 8
-    window = visit("index.html", width, theme)
-    for url in drawn:
-        window.open(url)
-        figures = window.unfold().locator("figure.fig")
-        assert figures.evaluate_all(LOOK) == [], url
-        assert window.page.evaluate("document.documentElement.scrollWidth") <= width, url
-
-
-def test_every_figure_is_named_and_captioned(drawn: list[str], visit: Callable[..., Visit]):
     window = visit("index.html")
     for url in drawn:
         window.open(url)
         figures = window.unfold().locator("figure.fig")
+        for width, theme in looks:
+            window.page.set_viewport_size({"width": width, "height": HEIGHTS[width]})
+            window.page.emulate_media(color_scheme=theme)
+            assert figures.evaluate_all(LOOK) == [], (url, width, theme)
+            assert window.page.evaluate("document.documentElement.scrollWidth") <= width, url
         for figure in figures.all():
             image = figure.locator(".panels")
             assert image.count() == 1, url

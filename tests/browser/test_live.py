@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from browser_tools import LESSONS, MHA, PANELS, READY, Visit, each_in_one_look, violations
 from playwright.sync_api import expect
+from sweeps import swept
 
 pytestmark = pytest.mark.browser
 
@@ -24,10 +25,23 @@ def opened(visit: Callable[..., Visit], url: str, width: int, theme: str) -> Vis
 
 @pytest.mark.parametrize(("url", "width", "theme"), each_in_one_look(PANELS))
 def test_panel(url: str, width: int, theme: str, visit: Callable[..., Visit]):
-    """It opens by keyboard, shows its observations, fits, and axe finds nothing."""
+    """It opens by keyboard, shows its observations, fits, and axe finds nothing.
+
+    At a desk the whole panel is in the window; on a phone, what is changed and its outcome.
+    """
     window = opened(visit, url, width, theme)
     page = window.page
     assert page.evaluate("document.activeElement.id") == "live"
+    if width == 1440:
+        bar = page.locator(".bar").bounding_box()
+        box = page.locator(".live").bounding_box()
+        assert bar and box
+        assert bar["height"] <= box["y"] and box["y"] + box["height"] <= 900
+    for part in (".controls", ".view") if width == 390 else ():
+        page.locator(f".live {part}").evaluate("one => one.scrollIntoView()")
+        outcome = page.locator(".live .outcome").bounding_box()
+        assert outcome and outcome["y"] + outcome["height"] <= 844
+        assert outcome["height"] <= 200
     shows = page.locator(".live .observations button")
     assert shows.count() == 3
     # It begins with something to see.
@@ -40,23 +54,7 @@ def test_panel(url: str, width: int, theme: str, visit: Callable[..., Visit]):
     assert violations(window, ".live") == []
 
 
-@pytest.mark.parametrize("url", PANELS)
-def test_one_screen(url: str, visit: Callable[..., Visit]):
-    """At a desk the whole panel is in the window; on a phone, what is changed and its outcome."""
-    page = opened(visit, url, 1440, "light").page
-    bar = page.locator(".bar").bounding_box()
-    box = page.locator(".live").bounding_box()
-    assert bar and box
-    assert bar["height"] <= box["y"] and box["y"] + box["height"] <= 900
-    phone = opened(visit, url, 390, "dark").page
-    for part in (".controls", ".view"):
-        phone.locator(f".live {part}").evaluate("one => one.scrollIntoView()")
-        outcome = phone.locator(".live .outcome").bounding_box()
-        assert outcome and outcome["y"] + outcome["height"] <= 844
-        assert outcome["height"] <= 200
-
-
-@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize("width", swept([390, 1440], 390))
 def test_a_finger_hits_its_controls(width: int, visit: Callable[..., Visit]):
     window = visit(MHA, width, has_touch=True)
     window.page.locator("[data-live]").tap()
@@ -68,7 +66,7 @@ def test_a_finger_hits_its_controls(width: int, visit: Callable[..., Visit]):
         assert box is None or min(box["width"], box["height"]) >= 44
 
 
-@pytest.mark.parametrize("url", LESSONS)
+@pytest.mark.parametrize("url", swept(LESSONS, *LESSONS[:2]))
 def test_its_address_opens_it(url: str, visit: Callable[..., Visit]):
     window = visit("404.html")
     window.open(f"{url}#try-it", hurry=False)

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from browser_tools import LAID_OUT, MHA, Visit, pages
+from browser_tools import HEIGHTS, LAID_OUT, MHA, Visit, pages
 from playwright.sync_api import Locator, expect
+from sweeps import swept
 
 from pylit.diagnostics import Report
 from pylit.source.discover import read_source
@@ -38,24 +39,26 @@ def some_line(window: Visit) -> Locator:
     return window.page.locator(".s:not(.wide):has(> .d) .n").nth(60)
 
 
-@pytest.mark.parametrize("width", [390, 1024, 1440, 1920])
-def test_the_three_layouts(width: int, visit: Callable[..., Visit]):
-    window = visit(MHA, width)
-    note = box(window, ".s:not(.wide):has(> .c) > .d")
-    code = box(window, ".s:not(.wide):has(> .d) > .c")
-    if width < 960:
-        assert note["y"] + note["height"] == pytest.approx(code["y"])
-    else:
-        assert note["y"] == code["y"]
-        assert note["x"] + note["width"] <= code["x"]
-    assert window.page.locator("#outline").is_visible() == (width >= 1680)
+def test_the_three_layouts(visit: Callable[..., Visit]):
+    window = visit(MHA)
+    for width in (390, 1024, 1440, 1920):
+        window.page.set_viewport_size({"width": width, "height": HEIGHTS[width]})
+        note = box(window, ".s:not(.wide):has(> .c) > .d")
+        code = box(window, ".s:not(.wide):has(> .d) > .c")
+        if width < 960:
+            assert note["y"] + note["height"] == pytest.approx(code["y"])
+        else:
+            assert note["y"] == code["y"]
+            assert note["x"] + note["width"] <= code["x"]
+        assert window.page.locator("#outline").is_visible() == (width >= 1680)
 
 
-@pytest.mark.parametrize("width", [1024, 1440])
-def test_the_outline_is_open_beside_a_page_of_one_column(width: int, visit: Callable[..., Visit]):
-    window = visit("exercises.html", width)
-    assert window.page.locator("#outline").is_visible() == (width >= 1280)
-    assert window.page.evaluate("document.documentElement.scrollWidth") <= width
+def test_the_outline_is_open_beside_a_page_of_one_column(visit: Callable[..., Visit]):
+    window = visit("exercises.html")
+    for width in (1024, 1440):
+        window.page.set_viewport_size({"width": width, "height": HEIGHTS[width]})
+        assert window.page.locator("#outline").is_visible() == (width >= 1280)
+        assert window.page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 @pytest.mark.parametrize("width", [390, 1024])
@@ -80,7 +83,7 @@ def test_a_broken_line_of_a_listing_goes_on_further_in(width: int, visit: Callab
     assert all(left - lefts[0] > 10 for left in lefts[1:])
 
 
-@pytest.mark.parametrize("width", [1024, 1440])
+@pytest.mark.parametrize("width", swept([1024, 1440], 1440))
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_every_note_begins_beside_its_code(lesson: str, width: int, visit: Callable[..., Visit]):
     """By the sections of the source: pixels between a note's top and that of its first line."""
@@ -120,7 +123,7 @@ def test_the_outline_opens_from_the_bar_and_closes_when_it_has_been_used(
     assert window.page.url.endswith(str(anchor))
 
 
-@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize("width", swept([390, 1440], 390))
 @pytest.mark.parametrize("anchor", ["cost", "MultiHeadAttention.forward", "exercise-2"])
 def test_what_a_link_leads_to_stays_in_place_while_the_rest_is_laid_out(
     anchor: str, width: int, visit: Callable[..., Visit]
@@ -269,7 +272,7 @@ def test_a_switch_unwraps_code_and_is_remembered(visit: Callable[..., Visit]):
     assert window.page.evaluate(widest) > 390
 
 
-@pytest.mark.parametrize("width", [1024, 1440])
+@pytest.mark.parametrize("width", swept([1024, 1440], 1440))
 def test_what_a_block_offers_covers_nothing(width: int, visit: Callable[..., Visit]):
     page = visit(MHA, width).page
     for block in page.locator(".c:not(:has(.fold))").all():

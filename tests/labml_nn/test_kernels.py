@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import torch
 from kernel_cases import CASES, LESSONS, Case, Observed, observe, tensors
+from sweeps import swept
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.utils import parametrizations, prune
@@ -320,38 +321,53 @@ def differs(actual: Observed, expected: Observed) -> bool:
     return any(not torch.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in pairs)
 
 
+def submodules(lesson: str, name: str, model: nn.Module, every: bool) -> list[list[str]]:
+    """Groups of paths: an intervention is tried on the first of each that it applies to.
+
+    The layers of a stack are alike. One function finds what is changed in the submodules that a
+    kernel asks it for. So hooks, which show whether a kernel asks for all, are tried at each place;
+    other interventions on one submodule of each class, and in a language model on one alone, which
+    is of another class each time.
+    """
+    groups: dict[Any, list[str]] = {}
+    by_place = every or name == "forward hook"
+    for path, module in reversed(list(model.named_modules())):
+        groups.setdefault(re.sub(r"\d+", "N", path) if by_place else type(module), []).append(path)
+    found = list(groups.values())
+    if by_place or "language model" not in lesson:
+        return found
+    turn = [*INTERVENTIONS].index(name) % len(found)
+    return [[path for group in found[turn:] + found[:turn] for path in group]]
+
+
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore:Full backward hook is firing")
+@pytest.mark.parametrize("every", swept([False, True], False), ids=["some", "every"])
 @pytest.mark.parametrize("name", INTERVENTIONS)
 @pytest.mark.parametrize("lesson", LESSONS)
-def test_interventions_have_their_effect(lesson, name):
-    """Values and gradients are those of the definition, and not the old ones.
-
-    On one submodule of each place, for the layers of a stack are alike; a language model has many
-    places, so there on one of each class, but for hooks.
-    """
+def test_interventions_have_their_effect(lesson, name, every):
+    """Values and gradients are those of the definition, and not the old ones."""
     case, intervene = LESSONS[lesson], INTERVENTIONS[name]
     case = replace(case, tolerance=max(1e-4, case.tolerance))
     with kernels.disabled():
         module, inputs = case.make()
         untouched = observe(case, module, inputs)
-    by_place, applied = "language model" not in lesson or name == "forward hook", set()
-    for path, submodule in reversed(list(module.named_modules())):
-        alike = re.sub(r"\d+", "N", path) if by_place else type(submodule)
-        if alike in applied:
-            continue
-        model, inputs = case.make()
-        change = Change()
-        with pytest.MonkeyPatch.context() as patch:
-            try:
-                intervene(Target(model, path, change, patch))
-            except NotApplicable:
-                continue
-            applied.add(alike)
-            with kernels.disabled():
-                expected = observe(case, model, inputs)
-            if change.made:
-                assert differs(expected, untouched), f"{name} of {path!r} changes nothing"
-            assert_same(observe(case, model, inputs), expected, case, f"{name} of {path!r}")
+    applied = False
+    for paths in submodules(lesson, name, module, every):
+        for path in paths:
+            model, inputs = case.make()
+            change = Change()
+            with pytest.MonkeyPatch.context() as patch:
+                try:
+                    intervene(Target(model, path, change, patch))
+                except NotApplicable:
+                    continue
+                applied = True
+                with kernels.disabled():
+                    expected = observe(case, model, inputs)
+                if change.made:
+                    assert differs(expected, untouched), f"{name} of {path!r} changes nothing"
+                assert_same(observe(case, model, inputs), expected, case, f"{name} of {path!r}")
+            break
     # Where no two weights have one shape, none can be another's.
     shapes = [one.weight.shape for one in module.modules() if isinstance(one, nn.Linear)]
     assert applied or (name == "shared weight" and len(set(shapes)) == len(shapes))
