@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from _pytest.mark import ParameterSet
 from playwright.sync_api import Browser, ConsoleMessage, Page
+from sweeps import in_turn
 
 from docs_src.lessons import URLS
 from pylit.node.process import MODULES
@@ -50,11 +51,8 @@ RUN = """within => {
 
 def each_in_one_look(urls: list[str]) -> list[ParameterSet]:
     """Each page with one of the looks, in turn; a sweep takes the others."""
-    return [
-        pytest.param(url, *look, marks=pytest.mark.sweep if (at + turn) % len(LOOKS) else ())
-        for at, url in enumerate(urls)
-        for turn, look in enumerate(LOOKS)
-    ]
+    found = [(one.values, one.marks) for one in in_turn(urls, LOOKS)]
+    return [pytest.param(url, *look, marks=marks) for (url, look), marks in found]
 
 
 class Visit:

@@ -6,17 +6,12 @@ from pathlib import Path
 
 import pytest
 from browser_tools import HEIGHTS, LESSONS, MHA, Visit, pages, violations
-from sweeps import swept
+from sweeps import in_turn, swept
 
 pytestmark = pytest.mark.browser
 
 
-LIGHT, DARK = (MHA, "light"), ("index.html", "dark")
-
-
-@pytest.mark.parametrize(
-    ("url", "theme"), swept([LIGHT, DARK, (MHA, "dark"), ("index.html", "light")], LIGHT, DARK)
-)
+@pytest.mark.parametrize(("url", "theme"), in_turn([MHA, "index.html"], ["light", "dark"]))
 def test_axe_at_every_width(url: str, theme: str, visit: Callable[..., Visit]):
     window = visit(url, 320, theme)
     for width, height in HEIGHTS.items():

@@ -23,6 +23,7 @@ from kernel_cases import (
     tensors,
     texts,
 )
+from sweeps import in_turn
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
@@ -112,8 +113,7 @@ def test_a_changed_model_computes_what_its_page_says(change):
     assert_as_reference(lambda: decode(model, tokens, targets))
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize(("name", "dtype"), in_turn(SMALL, [torch.float64, torch.bfloat16]))
 def test_defaults_of_pytorch_do_not_matter(name, dtype):
     torch.manual_seed(0)
     model = language_model(name).eval()

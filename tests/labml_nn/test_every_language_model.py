@@ -17,6 +17,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_models import small
+from sweeps import in_turn, swept
 from torch import nn
 from torch.func import functional_call, grad, stack_module_state, vmap
 
@@ -449,7 +450,10 @@ def test_per_sequence_losses_and_gradients(which):
             close(mine[b], theirs)
 
 
-@every
+# `test_kernels.py` compiles each lesson; here are their variants.
+@pytest.mark.parametrize(
+    "which", swept(ALL, "autoregressive-padding", "elman-padding", "delta_net-gated")
+)
 def test_compiled_it_computes_the_same(which, unhooked):
     model = build(which, unhooked("labml_nn.registry"), dropout_prob=0.0)
     tokens, targets = some(MAX_LEN - 1, 3), some(MAX_LEN - 1, 3)
@@ -467,8 +471,9 @@ def test_an_encoder_decoder_ends_by_itself():
     assert len(text) < 400 and (text[-1] == model.config.end_token).all()
 
 
-@every
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64], ids=str)
+@pytest.mark.parametrize(
+    ("which", "dtype"), in_turn(ALL, [torch.bfloat16, torch.float16, torch.float64])
+)
 def test_a_default_dtype_is_that_of_the_whole_model(which, dtype):
     """It trains, it generates beyond its context, and it has the numbers of 32 bits, rounded."""
     wide = build(which)

@@ -101,8 +101,7 @@ def test_second_derivatives(missing):
 
 def test_feedback_by_hand(missing):
     with kernels.disabled(feedback_cpp):
-        for case in CASES[FeedbackTransformerKV][:3]:
-            check(case)
+        check(next(case for case in CASES[FeedbackTransformerKV] if case.name == "window"))
 
 
 def test_a_default_device(missing):

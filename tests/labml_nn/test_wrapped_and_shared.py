@@ -1,15 +1,12 @@
 """Models that are wrapped, exported, moved over the meta device, or shared by threads."""
 
 import copy
-import os
-import subprocess
-import sys
 import threading
-from pathlib import Path
 
 import pytest
 import torch
 from kernel_cases import SMALL, V, language_model
+from sweeps import swept
 from torch import nn
 from torch.export import export
 
@@ -83,9 +80,12 @@ def test_generation_with_distributed_data_parallel(tmp_path, model, tokens):
         torch.distributed.destroy_process_group()
 
 
+EXPORTED = [name for name in SMALL if name != "encoder_decoder"]
+
+
 # The attention weights of the last call are no part of what is exported.
 @pytest.mark.filterwarnings("ignore:The tensor attribute", "ignore::FutureWarning")
-@pytest.mark.parametrize("name", [name for name in SMALL if name != "encoder_decoder"])
+@pytest.mark.parametrize("name", swept(EXPORTED, "autoregressive", "lstm", "mamba2"))
 def test_export_with_its_state(name, tokens):
     """The lengths of recurrent loops are fixed then."""
     model = language_model(name).eval()
@@ -96,28 +96,6 @@ def test_export_with_its_state(name, tokens):
     assert type(after) is type(state)
     longer = export(model, (tokens, state)).module()(tokens, state)[0]
     torch.testing.assert_close(longer, model(tokens, state)[0])
-
-
-DYNAMIC = """
-import torch
-from torch.export import Dim, export
-import labml_nn
-
-config = {"n_vocab": 11, "d_model": 12, "heads": 3, "n_layers": 2, "max_len": 8}
-model = labml_nn.create("autoregressive", **config).eval()
-shapes = {"tokens": {0: Dim("T", min=2, max=8)}}
-exported = export(model, (torch.randint(11, (5, 2)),), dynamic_shapes=shapes).module()
-seven = torch.randint(11, (7, 2))
-torch.testing.assert_close(exported(seven)[0], model(seven)[0])
-"""
-
-
-def test_export_with_any_length():
-    """In a process of its own: in the tests, annotations refuse a symbol for a length."""
-    command = [sys.executable, "-W", "ignore", "-c", DYNAMIC]
-    given = {"PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | given)
-    assert done.returncode == 0, done.stderr
 
 
 def test_threads_share_a_model():

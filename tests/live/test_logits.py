@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from playwright.sync_api import sync_playwright
+from sweeps import swept
 
 from docs_src.live import recall
 from docs_src.live.export import NAMES, rounded_model
@@ -18,13 +19,14 @@ from labml_nn.experiments.data import random_numbers
 pytestmark = pytest.mark.browser
 LIVE = Path(__file__).parents[2] / "docs_src" / "live"
 LENGTH = 200
-TEXTS = [
+TEXTS = (
     "ROMEO:\nBut, soft! what light through yonder window breaks?\nIt is the east, and Juliet is",
     "First Citizen:\nBefore we proceed any further, hear me speak.\n\nAll:\nSpeak, speak.\n\n",
     "zzz3 $& XQJ--'tis;.,,!?  \n\n:::",
     "a",
     "My tongue will tell the anger of my heart, or else my heart concealing it will break; ",
-]
+)
+FEW = (TEXTS[0], "a")
 
 #: Reads a text token by token, and every 50th logits again from the tokens alone.
 READ = """([name, tokens, source]) => {
@@ -86,7 +88,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         """Say nothing."""
 
 
-@pytest.fixture(scope="module", params=["file", "server"])
+@pytest.fixture(scope="module", params=swept(["file", "server"], "file"))
 def page(request, chromium, tmp_path_factory):
     """A page that has loaded all models, from a disk and from a server."""
     folder = tmp_path_factory.mktemp("live")
@@ -116,11 +118,12 @@ def tokens_of(text, name):
     return [model.config.start_token, *tokens[: LENGTH - 1]], tokens[: len(text)]
 
 
+@pytest.mark.parametrize("texts", swept([FEW, TEXTS], FEW), ids=["few", "all"])
 @pytest.mark.parametrize("name", NAMES)
-def test_logits_are_those_of_torch(name, page):
+def test_logits_are_those_of_torch(name, texts, page):
     model, _ = rounded_model(name)
     largest = 0.0
-    for text in TEXTS if page.url.startswith("file:") else TEXTS[:1]:
+    for text in texts:
         tokens, source = tokens_of(text, name)
         state = None if source is None else model.encode(torch.tensor(source)[:, None])
         with torch.no_grad():

@@ -4,17 +4,22 @@ The settings are smaller than `tiny`: a few updates on a few thousand characters
 """
 
 import ast
+import json
+import os
 import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from nbformat import NotebookNode
 
 from docs_src.lessons import LESSONS
-from docs_src.notebooks.document import NotebookBuilder, cell, code_cells, document
-from docs_src.notebooks.execution import execute
+from docs_src.notebooks.document import NotebookBuilder
 
-ROOT = Path(__file__).parents[2]
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
 MAKER = NotebookBuilder(ROOT)
 NAMES = MAKER.names
 
@@ -57,28 +62,47 @@ SPEECHES = (
 )
 
 
-@pytest.fixture(autouse=True)
-def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "plays.txt"
-    path.write_text(SPEECHES * 20, encoding="utf-8")
-    monkeypatch.setenv("LABML_NN_DATA", str(path))
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+@dataclass
+class Ran:
+    """What cells printed, the kinds of what they displayed, and the traceback of a failure."""
+
+    stdout: str
+    stderr: str
+    kinds: list[str]
+    error: str
 
 
-def small(name: str) -> NotebookNode:
-    """The notebook with few updates, and a look at what was trained, at its end."""
+def small(name: str) -> list[str]:
+    """The code of the notebook with few updates, and a look at what was trained, at its end."""
     cells = [*MAKER.cells(name)]
     (settings,) = [one for one in cells if "parameters" in one.metadata.get("tags", ())]
     settings.source = SMALL
-    return document([cell("code", ALONE), *cells, cell("code", LOOK)], name)
+    return [ALONE, *(one.source for one in cells if one.cell_type == "code"), LOOK]
 
 
-def run(made: NotebookNode) -> tuple[list[NotebookNode], str]:
-    """Its outputs, and what it printed."""
-    outputs = [output for one in code_cells(execute(made)) for output in one.outputs]
-    streams = [one for one in outputs if one.output_type == "stream"]
-    assert {one.name for one in streams} <= {"stdout"}, "something was said on stderr"
-    return outputs, "".join(one.text for one in streams)
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[list[str]], Ran]]:
+    """Runs cells in a fork of a process that all notebooks share; that of Jupyter is run by
+    `test_notebooks_made`."""
+    path = tmp_path_factory.mktemp("text") / "plays.txt"
+    path.write_text(SPEECHES * 20, encoding="utf-8")
+    given = {"LABML_NN_DATA": str(path), "IPYTHONDIR": str(path.parent), "MPLBACKEND": ""}
+    with subprocess.Popen(
+        [sys.executable, HERE / "run_cells.py"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=os.environ | given,
+        cwd=path.parent,
+        text=True,
+    ) as process:
+        assert process.stdin and process.stdout
+
+        def run(cells: list[str]) -> Ran:
+            print(json.dumps(cells), file=process.stdin, flush=True)
+            return Ran(**json.loads(process.stdout.readline()))
+
+        yield run
+        process.stdin.close()
 
 
 def test_there_is_one_for_each_lesson():
@@ -86,8 +110,13 @@ def test_there_is_one_for_each_lesson():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_runs_by_itself_and_trains_the_model_that_stands_in_it(name: str):
-    outputs, said = run(small(name))
+def test_it_runs_by_itself_and_trains_the_model_that_stands_in_it(
+    name: str, run: Callable[[list[str]], Ran]
+):
+    ran = run(small(name))
+    assert not ran.error, ran.error
+    assert not ran.stderr
+    said = ran.stdout
     (used,), (unused,) = (re.findall(f"(?m)^{word}(.*)$", said) for word in ("USED", "UNUSED"))
     assert len(used.split()) >= 3
     # What a reader changes below changes the model; above the chapters stands a shorter one.
@@ -96,9 +125,7 @@ def test_it_runs_by_itself_and_trains_the_model_that_stands_in_it(name: str):
     assert set(unused.split()) <= set(re.findall(r"(?m)^class (\w+)", above))
     losses = [float(loss) for loss in re.findall(r"validation loss (\d+\.\d+)", said)]
     assert losses and all(0 < loss < 8 for loss in losses)
-    kinds = [kind for one in outputs for kind in one.get("data", {})]
-    drawn = sum(kind == "image/png" for kind in kinds)
-    assert drawn >= 2, kinds  # the curve, and what it attends to or has in mind
+    assert ran.kinds.count("image/png") >= 2  # the curve, and what it attends to or has in mind
     if name == "feedback":
         assert "gradcheck: True" in said
         (worst,) = re.findall(r"relative difference (\S+)", said)

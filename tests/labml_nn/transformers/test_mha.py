@@ -432,9 +432,10 @@ def test_widths_of_heads(vectors):
     assert MultiHeadAttention(5, 10, d_k=3).d_v == 2
 
 
+@pytest.mark.parametrize("implementation", ["reference"], indirect=True)
 def test_second_derivatives_of_the_definition(vectors):
     attention = MultiHeadAttention(H, C, dropout_prob=0.0).double()
-    inputs = [x.detach().double().requires_grad_() for x in vectors.values()]
+    inputs = [x.detach()[:3, :1].double().requires_grad_() for x in vectors.values()]
     with kernels.disabled():
         assert torch.autograd.gradgradcheck(
             lambda *x: attention(**dict(zip(vectors, x, strict=True))).sum(),
@@ -442,10 +443,10 @@ def test_second_derivatives_of_the_definition(vectors):
         )
 
 
-@pytest.mark.parametrize("dynamic", [False, True])
-def test_compiles_into_one_graph(unhooked, vectors, dynamic):
+@pytest.mark.parametrize("implementation", ["kernels"], indirect=True)
+def test_compiles_into_one_graph_for_any_length(unhooked, vectors):
     attention = unhooked(MODULE).MultiHeadAttention(H, C, dropout_prob=0.0)
-    compiled = torch.compile(attention, fullgraph=True, backend="eager", dynamic=dynamic)
+    compiled = torch.compile(attention, fullgraph=True, backend="eager", dynamic=True)
     mask = lower_triangle()
     mask[0] = False
     vectors = {name: x.detach() for name, x in vectors.items()}
