@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from site_tools import REPOSITORY, make_site, succeed
+from sweeps import swept
 
 from pylit.scaffold import CommandError, init_site, new_lesson, new_page
 
@@ -26,7 +27,7 @@ def site(tmp_path: Path) -> Path:
     return own(tmp_path)
 
 
-@pytest.mark.parametrize("make", [own, make_site])
+@pytest.mark.parametrize("make", swept([own, make_site], own))
 def test_linters_and_types_and_the_site_have_nothing_to_say(
     make: Callable[[Path], Path], tmp_path: Path
 ) -> None:
