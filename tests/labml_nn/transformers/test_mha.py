@@ -255,6 +255,8 @@ def test_only_a_lower_triangle_is_causal(length, seed, row, key):
     mask = subsequent_mask(length)
     assert is_causal(mask, length, length)
     assert is_causal(torch.ones(90, 90).tril().bool()[:length, :length, None], length, length)
+    shifted = torch.zeros(1 + mask.numel(), dtype=torch.bool)[1:].view(mask.shape)
+    assert is_causal(shifted.copy_(mask), length, length)
     mask = mask.clone()
     mask[row % length, key % length] ^= True
     assert not is_causal(mask, length, length)
