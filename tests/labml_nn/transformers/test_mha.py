@@ -437,11 +437,12 @@ def test_widths_of_heads(vectors):
 @pytest.mark.parametrize("implementation", ["reference"], indirect=True)
 def test_second_derivatives_of_the_definition(vectors):
     attention = MultiHeadAttention(H, C, dropout_prob=0.0).double()
-    inputs = [x.detach()[:3, :1].double().requires_grad_() for x in vectors.values()]
+    inputs = [x.detach().double().requires_grad_() for x in vectors.values()]
     with kernels.disabled():
         assert torch.autograd.gradgradcheck(
             lambda *x: attention(**dict(zip(vectors, x, strict=True))).sum(),
-            inputs[:1] + inputs[1:],
+            inputs,
+            fast_mode=True,
         )
 
 
