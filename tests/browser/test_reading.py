@@ -137,6 +137,25 @@ def test_what_a_link_leads_to_stays_in_place_while_the_rest_is_laid_out(
     assert box(window, f"[id='{anchor}']")["y"] == pytest.approx(top, abs=2)
 
 
+@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize("way", ["back", "reload"])
+def test_back_and_reload_lead_to_where_a_reader_was(
+    way: str, width: int, visit: Callable[..., Visit]
+):
+    window = visit(MHA, width)
+    page, seen = window.page, "[id='MultiHeadAttention.forward']"
+    page.locator(seen).evaluate("element => scrollBy(0, element.getBoundingClientRect().top - 200)")
+    page.wait_for_timeout(200)
+    top = box(window, seen)["y"]
+    if way == "back":
+        window.open("notation.html")
+        page.go_back()
+    else:
+        page.reload()
+    page.wait_for_function(LAID_OUT)
+    assert box(window, seen)["y"] == pytest.approx(top, abs=40)
+
+
 def test_a_line_that_a_link_leads_to_is_marked_and_in_sight(visit: Callable[..., Visit]):
     window = visit(MHA)
     line = some_line(window)

@@ -54,8 +54,21 @@ requestAnimationFrame(look);
 const later = matchMedia("(max-width: 59.99rem)").matches
   ? findAll(".s > :not(.p:has(> figure:only-child))")
   : [...sections];
-// What a link leads to is laid out at once, with what stands right above it, or it would not stay in its place.
-const aim = targetOf(location)?.closest(".s");
+// Back, and a reload, lead to where a reader was. A browser keeps that in pixels, and a page that is laid
+// out anew has other heights until it is whole. So kept is a section, and where its top was.
+const place = `pylit-at ${location.pathname}`;
+const left = () => {
+  const [{ type } = {}] = performance.getEntriesByType("navigation");
+  try { return /reload|back/.test(type) ? JSON.parse(sessionStorage[place]) : [] } catch { return [] }
+};
+addEventListener("pagehide", () => {
+  const at = current < 0 ? [] : [current, sections[current].getBoundingClientRect().top];
+  try { sessionStorage[place] = JSON.stringify(at) } catch { /* forbidden */ }
+});
+const [leftAt, leftTop] = left();
+if (sections[leftAt]) history.scrollRestoration = "manual";
+// What is looked for is laid out at once, with what stands right above it, or it would not stay in its place.
+const aim = sections[leftAt] ?? targetOf(location)?.closest(".s");
 for (const near of [aim?.previousElementSibling, aim]) {
   for (const part of near?.children ?? []) part.style.contentVisibility = "visible";
 }
@@ -64,7 +77,11 @@ const layOut = () => {
   later.shift().style.contentVisibility = "visible";
   requestAnimationFrame(layOut);
 };
-addEventListener("load", layOut);
+addEventListener("load", () => {
+  if (sections[leftAt]) scrollBy(0, aim.getBoundingClientRect().top - leftTop);
+  history.scrollRestoration = "auto";
+  layOut();
+});
 
 // A section back or ahead, with the focus, so that Tab goes on from there.
 const step = (by) => {
