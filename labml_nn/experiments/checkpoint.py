@@ -40,6 +40,46 @@ runs/feedback/
 
 `model` has the lowest validation loss, which need not be the last model: a small text
 is overfitted in the end.
+
+## Fine-tune a saved model
+
+Do you have a text of your own that is too short to train on? Begin with a model that
+has read another one. **Fine-tuning** is ordinary training that starts from saved
+parameters, with a smaller learning rate, so that little of what they know is lost. The
+model keeps its tokens: the new text is encoded by the vocabulary of the run, and a
+character that it lacks is an error.
+
+```python
+from dataclasses import replace
+from tempfile import TemporaryDirectory
+
+from labml_nn.experiments import Corpus, Trainer, experiments, load_run
+from labml_nn.experiments.data import TextTask
+from labml_nn.experiments.trainer import validation_loss
+
+long = Corpus.of("a proverb", "the course of true love never did run smooth. " * 40)
+short = Corpus.of("a song", "the river runs to the end of the sun. " * 12)
+with TemporaryDirectory() as folder:
+    # The run that there is.
+    model, task, config = experiments()["elman"].build(
+        "tiny",
+        corpus=long,
+        model={"d_model": 16, "d_hidden": 32, "n_layers": 1},
+        training={"steps": 60, "batch_size": 4, "seq_len": 12},
+    )
+    Trainer(model, task, config, folder).train()
+
+    run = load_run(folder)
+    model, tokens = run.model(), run.vocabulary
+    task = TextTask(short, batch_size=4, seq_len=12, vocabulary=tokens)
+    before = validation_loss(model, task, "cpu")
+    gently = replace(run.training, learning_rate=run.training.learning_rate / 3)
+    result = Trainer(model, task, gently).train()
+    assert result.validation_loss < before
+```
+
+A third of the rate is where to begin, and no rule. If the loss on the old text rises
+too much, go on with a smaller rate or fewer steps.
 """
 
 import copy
