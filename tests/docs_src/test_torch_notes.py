@@ -141,6 +141,9 @@ def test_the_dog_sleeps_in_both_modules_alike() -> None:
         result, weights = theirs(given["query"], given["key"], given["value"], attn_mask=hidden)
     torch.testing.assert_close(mine, result)
     torch.testing.assert_close(ours.attn.mean(-1)[..., 0], weights[0])
+    # What the replays say of it.
+    assert (ours.d_model, ours.heads, ours.d_k) == (88, 4, 22)
+    assert weights[0, 0, 0] == 1 and hidden.equal(~torch.ones_like(hidden).tril())
 
 
 # --- Mistakes without an error --------------------------------------------------------------------

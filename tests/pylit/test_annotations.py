@@ -299,6 +299,15 @@ def test_a_folder_with_notes_alone_is_a_site(
     assert "Notes on theirs" in home and 'href="theirs/deep.html"' in home
 
 
+def test_notes_are_translated_as_any_page(site: Path) -> None:
+    assert main(["translate", "zh", "theirs.deep"], home=site) == 0
+    file = "docs_src/locale/zh/theirs/deep.md"
+    edit(site, file, "> Here it subtracts.\n", "> Here it subtracts.\n\n这里做减法。\n")
+    build(site)
+    html = (site / "site/zh/theirs/deep.html").read_text(encoding="utf-8")
+    assert html.index("这里做减法") < html.index('id="L21"') and "The second condition" in html
+
+
 def test_the_package_of_a_module() -> None:
     assert (package_of("torch.nn"), package_of("json.decoder")) == ("torch", "python")
 
