@@ -128,7 +128,7 @@ def flow():
             tone = f"l t{KEPT} thick" if kept else f"l t{GREY} thin d"
             parts += [line(left, lane, middle - 14, lane, f"l t{KEPT} thick")]
             parts += [(arrow if kept else line)(middle + 14, lane, x - w / 2 - 3, lane, tone)]
-            parts += valve(middle, lane, found["z"][t])
+            parts += valve(middle, lane, found["z"][t], size="large")
         parts += number(x, lane, found["h"][t], KEPT, w=w, h=40, size="large")
         if kept:
             parts.append(line(x, 196, x, 172, f"l t{GREY}"))
