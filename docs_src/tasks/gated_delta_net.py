@@ -68,7 +68,11 @@ def sample(steps: int, count: int, generator: torch.Generator) -> tuple[Tensor, 
 
 
 def run(model: str, seed: int) -> dict[str, float | list[float]]:
-    """Shares of right answers: `all` of them, and `by_pairs` of the chapter so far."""
+    """Shares of right answers: of `all`, of names that `have` a number in this chapter, of `none`.
+
+    Those of the last two also by the pairs of the chapter so far, and the share of questions whose
+    answer is "none".
+    """
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
     memory = Memory(model == "with α")
@@ -82,6 +86,16 @@ def run(model: str, seed: int) -> dict[str, float | list[float]]:
         *given, answers, pairs = sample(LONG, 500, torch.Generator().manual_seed(1000))
         right = (memory(*given).argmax(-1) == answers).float()
         # In the first chapter there is nothing old.
-        later = given[2].cumsum(0) > 0
-    by_pairs = [round(right[(pairs == n) & later].mean().item(), 3) for n in PAIRS]
-    return {"all": round(right[later].mean().item(), 3), "by_pairs": by_pairs}
+        later, none = given[2].cumsum(0) > 0, answers == NUMBERS
+
+    def share(where: Tensor) -> float:
+        return round(right[where & later].mean().item(), 3)
+
+    return {
+        "all": share(later),
+        "have": share(~none),
+        "none": share(none),
+        "have_by_pairs": [share(~none & (pairs == n)) for n in PAIRS],
+        "none_by_pairs": [share(none & (pairs == n)) for n in PAIRS],
+        "nothing": round(none[later].float().mean().item(), 3),
+    }
