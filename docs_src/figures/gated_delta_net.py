@@ -1,5 +1,6 @@
 """Chapter two: Ann, Ben and Cleo in a memory that also fades."""
 
+import math
 from functools import cache
 
 import torch
@@ -37,6 +38,8 @@ from pylit.figures.draw import (
     arrow,
     box,
     cell,
+    element,
+    frame,
     grid,
     hook,
     line,
@@ -73,8 +76,9 @@ def _before(alpha=1.0):
 
 
 def chapters():
-    """What Cleo meets in chapter two, and what she leaves: without fading and with it."""
+    """What Cleo's key finds when chapter two begins: without fading and with it."""
     panels, said, w = [], [], 48.0
+    key = PEOPLE[CLEO[0]]
     for words, alpha in (("DeltaNet", 1.0), ("Gated DeltaNet", LEFT)):
         parts, y = [title(words)], 58.0
         states = (("chapter one", _before()), ("chapter two", _before(alpha)))
@@ -86,7 +90,17 @@ def chapters():
         parts.append(arrow(136, y + 28, 174, y + 28, f"l t{GREY}"))
         if alpha < 1:
             parts.append(text(155, y + 20, f"× {shown(alpha)}", "middle", "on"))
-        panels.append(Panel(WIDTH, y + 62, tuple(parts)))
+        found = [
+            sum(k * row[j] for k, row in zip(key, _before(alpha), strict=True)) for j in range(2)
+        ]
+        parts.append(text(174, y + 84, "Cleo?", "end", f"t{QUERY} on"))
+        parts += grid(180, y + 66, [found], GREY, w, 28, most=5)
+        parts.append(frame(179, y + 65, 2 * w + 2, 30, ERROR if alpha == 1 else VALUE))
+        verdict = "of chapter one" if alpha == 1 else "nearly nothing"
+        tone = ERROR if alpha == 1 else VALUE
+        parts.append(text(180 + w, y + 110, verdict, "middle", f"t{tone}"))
+        said.append(f"there Cleo's key finds {listed(found)}, {verdict}")
+        panels.append(Panel(WIDTH, y + 114, tuple(parts)))
     return Figure(panels, f"Two memories. {'; '.join(said)}.")
 
 
@@ -180,21 +194,25 @@ def rule():
 
 
 def fresh():
-    """What stands in the memory after Cleo: an empty one, one that faded, one that did not."""
-    parts, x, w, said = [title("after Cleo")], 0.0, 46.0, []
+    """What Ann's and Ben's keys find after Cleo: in an empty memory, a faded one, and another."""
+    parts, x, w, said = [title("after Cleo was written")], 36.0, 42.0, []
     pairs = (
         ("was empty", _read((CLEO,), 1.0)[2]),
         ("has faded", _read()[2]),
         ("has not faded", _read((*FIRST, CLEO), 1.0)[2]),
     )
-    for head, rows in pairs:
-        parts.append(text(x + w, 34, head, "middle", "on"))
+    for i, (head, rows) in enumerate(pairs):
+        parts.append(text(x + w - 1, 34, head, "middle", "on"))
         parts += grid(x, 42, rows, MEMORY, w - 2, 30, most=5)
+        if i:
+            parts.append(frame(x - 1, 41, 2 * w - 2, 62, VALUE if i == 1 else ERROR))
         said.append(f"{head}: {listed(rows[0], 3)}, {listed(rows[1], 3)}")
-        x += 2 * w + 6
+        x += 2 * w + 1
+    parts += [text(32, 61 + 30 * i, f"{one}?", "end", f"t{QUERY}") for i, one in enumerate(ROWS)]
     return Figure(
         [Panel(WIDTH, 108, tuple(parts))],
-        f"Three memories after Cleo was written. {'; '.join(said)}.",
+        "Three memories after Cleo was written, with what Ann's key and Ben's key find. "
+        f"{'; '.join(said)}.",
     )
 
 
@@ -204,11 +222,17 @@ def chain():
     to = "#gated_delta_rule_loop"
     levels = (
         ("memory before", MEMORY, "", (("S", MEMORY), ("ₜ₋₁", MEMORY)), "(3, 1), (2, 4)"),
-        ("fade: αₜ Sₜ₋₁", MEMORY, to, (("S′", MEMORY), ("ₜ", MEMORY)), "a tenth of it"),
-        ("read: kₜ S′ₜ", GREY, to, (), listed(answer)),
-        ("error: vₜ − answer", ERROR, to, (), listed(error)),
-        ("write: + βₜ kₜᵀ error", MEMORY, to, (("S", MEMORY), ("ₜ", MEMORY)), ""),
-        ("ask: qₜ Sₜ", QUERY, to, (("y", None), ("ₜ", None)), "(5, 0)"),
+        (
+            "fade: α S",
+            MEMORY,
+            to,
+            (("S′", MEMORY), ("ₜ", MEMORY)),
+            ", ".join(map(listed, _before(LEFT))),
+        ),
+        ("read: k S′", GREY, to, (), listed(answer)),
+        ("error: v − answer", ERROR, to, (), listed(error)),
+        ("write: + β kᵀ error", MEMORY, to, (("S", MEMORY), ("ₜ", MEMORY)), "(3.1, −0.13), …"),
+        ("ask: q S", QUERY, to, (("y", None), ("ₜ", None)), "(5, 0)"),
     )
     return Figure(
         [draw_chain(levels, 90.0, 140)],
@@ -222,8 +246,8 @@ def two_ways():
     """Two ways to lose something: one row, or all of it."""
     panels = []
     ways = (
-        ("β = 1: what Ann has is replaced", [[0.0, 0.0], _before()[1]], "β, value (0, 0)"),
-        ("α = 0.1: all fades", _before(LEFT), "α"),
+        ("β: what Ann has is replaced", [[0.0, 0.0], _before()[1]], "β, value (0, 0)"),
+        ("α: all fades", _before(LEFT), "α"),
     )
     for words, rows, name in ways:
         parts, w = [title(words)], 42.0
@@ -245,18 +269,90 @@ def left_over():
         (0, 50),
         (0, 1),
         title="what is left, if α is always the same",
-        x_label="tokens since",
+        x_label="tokens later",
         height=120,
         y_ticks=(0, 0.5, 1),
     )
     steps = range(51)
-    for alpha, at, dy in ((0.99, 30, 0.1), (0.9, 10, 0.05), (0.5, 3, 0.06)):
+    for alpha, at, dx, dy in ((0.99, 30, 0, -0.13), (0.9, 8, 1, 0.03), (0.5, 2, 0.8, 0.03)):
         plot.line(steps, [alpha**t for t in steps], MEMORY)
-        plot.note(at + 1, alpha**at + dy, f"α = {alpha}")
+        plot.note(at + dx, alpha**at + dy, f"α = {alpha}")
     return Figure(
         [plot.panel()],
         f"Three curves that fall from 1. After ten tokens {0.99**10:.2f} is left with α = 0.99, "
         f"{0.9**10:.2f} with 0.9 and {0.5**10:.3f} with 0.5.",
+    )
+
+
+#: Powers a of four heads, and where each curve has its name.
+POWERS = ((0.1, 1.2, 0.86), (1, 0.1, 0.5), (4, -1.5, 0.36), (16, -3.6, 0.52))
+
+
+def powers():
+    """What a head keeps over the sum z, for different powers a."""
+    plot = Plot(
+        (-6, 4),
+        (0, 1.05),
+        title="α = σ(−z)ᵃ",
+        x_label="z, a sum of the token",
+        height=130,
+        x_ticks=range(-6, 5, 2),
+        y_ticks=(0, 0.5, 1),
+    )
+    zs = [i / 10 for i in range(-60, 41)]
+    at = math.log(0.1 / 0.9)
+    plot.add(line(plot.at(at, 0)[0], plot.at(at, 1)[1], *plot.at(at, 0), f"l t{GREY} d"))
+    rows = []
+    for a, x, y in POWERS:
+        plot.note(x, y, f"a = {a}", "end" if a == 16 else "start")
+        kept = [1 / (1 + math.exp(z)) ** a for z in zs]
+        plot.line(zs, kept, MEMORY)
+        here, there = plot.at(at, 0.9**a)
+        plot.add(element("circle", f"f t{MEMORY}", cx=here, cy=there, r=4))
+        rows.append(f"{0.9**a:.2f} with a = {a}")
+    return Figure(
+        [plot.panel()],
+        "Four curves that fall from 1 to 0 as z grows; the larger the power a, the earlier. Where "
+        f"the sigmoid is 0.9, a head keeps {', '.join(rows)}.",
+    )
+
+
+#: What a head has found, and the sums of its two gates.
+FOUND, SUMS = (2.0, -1.0), (2.0, -4.0)
+
+
+def second_gate():
+    """The SiLU of two sums, times what a head has found."""
+    plot = Plot(
+        (-6, 3),
+        (-0.6, 3),
+        title="the gate, z · σ(z)",
+        x_label="z",
+        height=112,
+        x_ticks=range(-6, 4, 2),
+        y_ticks=(0, 1, 2, 3),
+    )
+    zs = [i / 10 for i in range(-60, 31)]
+    plot.line(zs, torch.nn.functional.silu(torch.tensor(zs)).tolist(), GREY)
+    gates = torch.nn.functional.silu(torch.tensor(SUMS)).tolist()
+    for z, gate in zip(SUMS, gates, strict=True):
+        x, y = plot.at(z, gate)
+        plot.add(element("circle", f"f t{GREY}", cx=x, cy=y, r=4.5))
+        words = f"{shown(z)} → {shown(gate, 2)}"
+        plot.add(text(x - 9 if z > 0 else x, y - 9, words, "end" if z > 0 else "middle", "on halo"))
+    passed = [gate * one for gate, one in zip(gates, FOUND, strict=True)]
+    parts, x, w = [title("what goes on")], 96.0, 64.0
+    rows = ((FOUND, MEMORY, "found"), (gates, GREY, "× gate"), (passed, VALUE, "= passes"))
+    for i, (numbers, tone, words) in enumerate(rows):
+        y = 30.0 + i * 34 + (8 if i == 2 else 0)
+        parts += grid(x, y, [numbers], tone, w, 28, most=4, digits=2 if i else None)
+        parts.append(text(x - 10, y + 18, words, "end", "on" if i == 2 else ""))
+    parts.append(line(x - 64, 100, x + 2 * w, 100, "g"))
+    return Figure(
+        [plot.panel(), Panel(WIDTH, 142, tuple(parts))],
+        f"Left, a curve that is nearly 0 for negative z and nearly z for large ones: at "
+        f"{shown(SUMS[0])} it is {shown(gates[0], 2)}, and at {shown(SUMS[1])} "
+        f"{shown(gates[1], 2)}. Right, {listed(FOUND)} times these is {listed(passed, 2)}.",
     )
 
 
@@ -274,7 +370,7 @@ def asked():
         left = x
         for name, what in pairs:
             parts.append(text(x, y, name, "middle", f"t{KEY}"))
-            parts.append(cell(x - 15, y + 8, 30, 28, VALUE, 0.3 if number else 0.05))
+            parts.append(cell(x - 15, y + 8, 30, 28, *((VALUE, 0.3) if number else (GREY, 0.04))))
             parts.append(text(x, y + 27, str(what), classes="n" if number else "z"))
             x += 38
         parts.append(text((left + x - 38) / 2, y + 56, f"chapter {number + 1}", "middle"))
@@ -294,34 +390,39 @@ def asked():
 
 
 def by_chapter():
-    """The share of right answers by the pairs of the chapter so far: five seeds of each model."""
-    found = results("gated_delta_net", "by_pairs")
-    plot = Plot(
-        (1, task.PAIRS[-1]),
-        (0, 1.05),
-        title="right answers, five seeds each",
-        x_label="pairs of the chapter so far",
-        height=160,
-        x_ticks=(1, 4, 8, 12, 16),
-        y_ticks=(0, 0.5, 1),
-    )
+    """Right answers by the pairs of the chapter so far: names with a number, and names without."""
+    panels, said = [], []
     tones = dict(zip(task.MODELS, (MEMORY, GREY), strict=True))
-    for model, runs in found.items():
-        for run in runs:
-            plot.line(task.PAIRS, run, tones[model])
-    plot.add(text(*plot.at(16, 0.9), "with α", "end", f"t{MEMORY}"))
-    plot.add(text(*plot.at(16, 0.34), "without", "end"))
-    rows, counts = [], (1, 2, 4, 8, 16)
-    for model, runs in found.items():
-        shares = [[run[n - 1] for run in runs] for n in counts]
+    kinds = (("have", "asked: a name with a number"), ("none", "asked: a name without one"))
+    for kind, words in kinds:
+        found = results("gated_delta_net", f"{kind}_by_pairs")
+        plot = Plot(
+            (1, task.PAIRS[-1]),
+            (0, 1.05),
+            title=words,
+            x_label="pairs of the chapter so far",
+            height=150,
+            x_ticks=(1, 4, 8, 12, 16),
+            y_ticks=(0, 0.5, 1),
+        )
+        for model, runs in found.items():
+            for run in runs:
+                plot.line(task.PAIRS, run, tones[model])
+        with_, without = (0.88, 0.22) if kind == "have" else (0.3, 0.62)
+        if kind == "have":
+            plot.add(text(*plot.at(16, with_), "with α, five runs", "end", f"t{MEMORY}"))
+        plot.add(text(*plot.at(16, without), "without α, five runs", "end"))
+        panels.append(plot.panel())
+    rows = []
+    for model in task.MODELS:
+        shares = [results("gated_delta_net", name)[model] for name in ("all", "have", "none")]
         rows.append([model, *(f"{min(one):.2f} to {max(one):.2f}" for one in shares)])
-    ends = {model: [run[7] for run in runs] for model, runs in found.items()}
+        said.append(f"{rows[-1][2]} and {rows[-1][3]} ({model})")
     return Figure(
-        [plot.panel()],
-        "The share of right answers over the pairs of a chapter. After eight of them it is "
-        + ", ".join(f"{min(one):.2f} to {max(one):.2f} ({model})" for model, one in ends.items())
-        + ".",
-        Table(["pairs so far", *map(str, counts)], rows),
+        panels,
+        "Right answers over the pairs of a chapter. Left, of names that have a number in this "
+        f"chapter; right, of names that have none: {'; '.join(said)}.",
+        Table(["network", "all", "with a number", "without"], rows),
     )
 
 

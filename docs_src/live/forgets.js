@@ -48,13 +48,13 @@ live.panel.fill = (panel) => {
     sentence.value = _("Layer {0}, head {1}, at {2}: of what was written at the last {3} characters at least half is left. This one keeps {4} of what was there before.",
       layer + 1, head + 1, quoted(tokens[at], model), half, percent(of(at).alpha));
     loss.value = _("The loss of this text is {0} nats per character.", loss_of(some, read).toFixed(2));
-    next.set(live.softmax(read.at(-1).logits));
+    next.set(live.softmax(read[at].logits));
   };
 
   const layers = select(_("Layer"), Array.from({ length: n_layers }, (_, l) => `${l + 1}`), (l) => { layer = l; show() });
   const which = select(_("Head"), Array.from({ length: heads }, (_, h) => `${h + 1}`), (h) => { head = h; show() });
   const place = slider(_("Position"), { min: 1, max: 1, value: 1 }, (position) => choose(position - 1));
-  const speed = slider(_("Forgetting"), { min: 0, max: 2, step: 0.25, value: 1 }, (value) => { pace = value; compute() });
+  const speed = slider(_("Power a, times"), { min: 0, max: 2, step: 0.25, value: 1 }, (value) => { pace = value; compute() });
   const [example] = live.examples;
   const field = live.text_field(model, { most: 100, value: example, examples: live.examples },
     (ids) => { tokens = ids; compute() });
@@ -64,13 +64,13 @@ live.panel.fill = (panel) => {
     seen: live.observations([
       [_("Layer 1, head 1 forgets everything at the end of a word: it keeps 0.1 % of its memory at spaces and line breaks, and 86 % elsewhere, on average."), demonstrate(0, 0, 20, 1)],
       [_("Layer 2, head 2 forgets at the same places, but less: it keeps 3 % there, and 81 % elsewhere."), demonstrate(1, 1, 20, 1)],
-      [_("If nothing is forgotten, the loss of this text is 2.02 nats per character in place of 1.29."), demonstrate(0, 0, 20, 0)],
+      [_("If nothing is forgotten, the loss of this text is 2.02 nats per character in place of 1.29. The model was trained with forgetting, and relies on it."), demonstrate(0, 0, 20, 0)],
     ]),
     controls: group(_("Forget"), layers, which, place, speed, el("p", {}, sentence, " ", loss)),
     view: el("div", {},
-      el("p", {}, _("What is left of each character, at the one with a frame:")), remains,
-      el("p", {}, _("How much of the memory is kept, α:")), kept),
-    outcome: group(_("Next character"), next),
+      el("p", {}, _("What is left of each character at the one with a frame (dark: all of it):")), remains,
+      el("p", {}, _("How much of the memory each character keeps, α:")), kept),
+    outcome: group(_("Next character after the frame"), next),
     foot: live.about(model),
   });
 };

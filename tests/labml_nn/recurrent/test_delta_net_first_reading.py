@@ -100,20 +100,20 @@ def test_what_a_key_of_length_two_does():
 
 def test_the_table_of_a_memory_that_fades():
     page = (ROOT / "labml_nn/recurrent/gated_delta_net.py").read_text(encoding="utf-8")
-    table = re.findall(r"^\| (Ann|Ben|Cleo|Chapter)\b(?: two|, (.*?)) \| (.*) \|$", page, re.M)
-    rows = [(n, numbers(v or "0, 0"), re.split(r" *\| *", cells)) for n, v, cells in table]
-    assert [name for name, *_ in rows] == ["Ann", "Ben", "Chapter", "Cleo"]
-    k = [KEYS.get(name, (0, 0)) for name, *_ in rows]
-    v, beta = [value for _, value, _ in rows], [name in KEYS for name, *_ in rows]
+    table = re.findall(r"^\| (Ann|Ben|Cleo), (.*?) \| (.*) \|$", page, re.M)
+    rows = [(name, numbers(value), re.split(r" *\| *", cells)) for name, value, cells in table]
+    assert [name for name, *_ in rows] == ["Ann", "Ben", "Cleo"]
+    k = [KEYS[name] for name, *_ in rows]
+    v, beta = [value for _, value, _ in rows], [1.0] * len(rows)
     alpha = [float(cells[0]) for *_, cells in rows]
     k, v, beta, alpha = (
         torch.tensor(part, dtype=torch.double)[:, None, None] for part in (k, v, beta, alpha)
     )
     given = k, k, v, beta, alpha.log(), torch.zeros(1, 1, 2, 2, dtype=torch.double)
-    for n, (name, value, (_, answer, error, *after)) in enumerate(rows, 1):
-        if name in KEYS:  # the table has the answer after fading, and what is left of the value
-            both = zip(numbers(answer), numbers(error), strict=True)
-            assert [old + new for old, new in both] == pytest.approx(value)
+    for n, (_, value, (_, answer, error, *after)) in enumerate(rows, 1):
+        # The table has the answer after fading, and what is left of the value.
+        both = zip(numbers(answer), numbers(error), strict=True)
+        assert [old + new for old, new in both] == pytest.approx(value)
         *stepped, memory = given
         _, memory = gated_delta_rule_loop(*(part[:n] for part in stepped), memory)
         assert memory[0, 0].tolist() == [pytest.approx(numbers(row)) for row in after]

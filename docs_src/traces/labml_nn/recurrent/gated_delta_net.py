@@ -40,25 +40,25 @@ def trace_layer(T, B, C, H, D):
 
 @torch.no_grad()
 def replay_chapters():
-    """The memory reads “Ann, Ben, Chapter two, Cleo”
+    """The memory reads “Ann, Ben, and in chapter two Cleo”
 
-    The four tokens of the table, first in the loop, then all at once. All numbers are those of the
+    The three tokens of the table, first in the loop, then all at once. All numbers are those of the
     page.
 
     * Fade, `memory = log_alpha_t` (3): Chapter two leaves a tenth of all numbers.
-    * Answer, `answer = (k_t` (4): Cleo's key finds 0.34 and 0.38, a bit of Ann and a bit of Ben.
-    * Error, `error = v_t` (4): She has 5 and 0, so nearly all of it is missing.
-    * Written, `memory = memory + k_t` (4): The first chapter is nearly forgotten.
+    * Answer, `answer = (k_t` (3): Cleo's key finds 0.34 and 0.38, a bit of Ann and a bit of Ben.
+    * Error, `error = v_t` (3): She has 5 and 0, so nearly all of it is missing.
+    * Written, `memory = memory + k_t` (3): The first chapter is nearly forgotten.
     * What is left, `fading = log_fading`:
       Now all at once. Row Cleo says that a tenth is left of Ann's error, and of Ben's.
     * All errors, `written = torch.linalg`: The same errors, without a memory.
     """
-    people = {"Ann": (1.0, 0.0), "Ben": (0.0, 1.0), "Chapter two": (0.0, 0.0), "Cleo": (0.6, 0.8)}
+    people = {"Ann": (1.0, 0.0), "Ben": (0.0, 1.0), "Cleo": (0.6, 0.8)}
     who = list(people)
-    k = torch.tensor(list(people.values())).view(4, 1, 1, 2)
-    v = torch.tensor([[3.0, 1.0], [2.0, 4.0], [0.0, 0.0], [5.0, 0.0]]).view(4, 1, 1, 2)
-    beta = torch.tensor([1.0, 1.0, 0.0, 1.0]).view(4, 1, 1)
-    log_alpha = torch.tensor([1.0, 1.0, 0.1, 1.0]).log().view(4, 1, 1)
+    k = torch.tensor(list(people.values())).view(3, 1, 1, 2)
+    v = torch.tensor([[3.0, 1.0], [2.0, 4.0], [5.0, 0.0]]).view(3, 1, 1, 2)
+    beta = torch.ones(3, 1, 1)
+    log_alpha = torch.tensor([1.0, 1.0, 0.1]).log().view(3, 1, 1)
     given = k, k, v, beta, log_alpha, torch.zeros(1, 1, 2, 2)
     yield {"T": who, "D": ["Ann", "Ben"], "Dv": ["apples", "pears"]}
     gated_delta_rule_loop(*given)
