@@ -676,11 +676,11 @@ def gated_layer():
 
 
 def _layer(gated):
-    last = {"β": 178, "α": 222, "gate": 266} if gated else {"β": 198}
+    last = {"β": 173, "α": 219, "gate": 266} if gated else {"β": 198}
     columns = (
         {"q": 26, "k": 76, "v": 126, **last} if gated else {"q": 30, "k": 86, "v": 142, **last}
     )
-    wide = 40 if gated else 46
+    wide = 42 if gated else 46
     rail, bottom, convolved, unit, memory, norm, top = 272, 234, 186, 158, 92, 54, 8
     inside, loop = f"#{'Gated' * gated}DeltaNet", f"#{'gated_' * gated}delta_rule_loop"
     forward = f"{inside}.forward"
@@ -711,7 +711,7 @@ def _layer(gated):
             arrow(x, unit, x, memory + 37, "l t0"),
         ]
     # What makes numbers from 0 to 1, and the gate.
-    bounds = {"β": "σ", "α": "e^−aΔ", "gate": "SiLU"} if gated else {"β": "σ"}
+    bounds = {"β": "σ", "α": "σᵃ", "gate": "SiLU"} if gated else {"β": "σ"}
     for name, words in bounds.items():
         x = columns[name]
         parts += [
@@ -743,7 +743,7 @@ def _layer(gated):
             line(middle, norm, middle, 40, "l t0"),
             arrow(middle, 40, gate - 11, 40, "l t0"),
             arrow(gate, convolved + 7, gate, 51, "l t0"),
-            text(gate - 5, memory + 53, "gate", "end"),
+            text(gate - 5, memory - 20, "gate", "end"),
             element("circle", "l t0", cx=gate, cy=40, r=10),
             text(gate, 44, "×", "middle"),
             line(gate, 30, gate, top + 11, "l t0"),

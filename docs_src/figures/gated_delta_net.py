@@ -274,7 +274,7 @@ def left_over():
         y_ticks=(0, 0.5, 1),
     )
     steps = range(51)
-    for alpha, at, dx, dy in ((0.99, 30, 0, -0.13), (0.9, 8, 1, 0.03), (0.5, 2, 0.8, 0.03)):
+    for alpha, at, dx, dy in ((0.99, 30, 0, 0.06), (0.9, 10, 0.7, 0.02), (0.5, 2.3, 0.6, 0.0)):
         plot.line(steps, [alpha**t for t in steps], MEMORY)
         plot.note(at + dx, alpha**at + dy, f"α = {alpha}")
     return Figure(
@@ -285,7 +285,7 @@ def left_over():
 
 
 #: Powers a of four heads, and where each curve has its name.
-POWERS = ((0.1, 1.2, 0.86), (1, 0.1, 0.5), (4, -1.5, 0.36), (16, -3.6, 0.52))
+POWERS = ((0.1, 1.3, 0.94), (1, 0.35, 0.48), (4, -1.0, 0.34), (16, -3.5, 0.48))
 
 
 def powers():
