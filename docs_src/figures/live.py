@@ -84,7 +84,7 @@ def decays():
         model(tokens)
     panel = heat_map(
         [kept[0][:, head].tolist() for head in (0, 2)],
-        title="kept, layer 2",
+        title="kept, layer 2 (dark: all of it)",
         rows=["head 1", "head 3"],
         columns=[letter.replace(" ", "␣").replace("\n", "↵") for letter in said],
         most=1.0,

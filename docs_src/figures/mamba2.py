@@ -168,7 +168,7 @@ def apparatus():
     parts.append(line(rod, 104, rod + 22, 92, f"l t{DELTA} thick"))
     parts.append(letter(rod + 28, 96, ("Δ", DELTA)))
     parts.append(text(rod + 10, 124, "handle", classes=f"t{DELTA}"))
-    parts.append(letter(mid - 14, 34, ("x", VALUE), at="end"))
+    parts.append(letter(mid - 14, 34, ("s", VALUE), at="end"))
     parts.append(text(mid - 28, 34, "tap:", "end"))
     parts.append(letter(mid, y + h - 16, ("h", STATE), at="middle"))
     parts.append(text(x - 8, y + h - 16, "state: water", "end", f"t{STATE}"))
@@ -177,7 +177,7 @@ def apparatus():
 
     return Figure(
         [Panel(WIDTH, 200, tuple(parts))],
-        "A bucket with water, the state h. Above it is a tap with the stream x, below it a drain, "
+        "A bucket with water, the state h. Above it is a tap with the stream s, below it a drain, "
         "A. One handle, Δ, turns the valves of both.",
     )
 
@@ -271,9 +271,9 @@ def tap():
     for t, (one, d, level) in enumerate(zip(WORDS, delta, found, strict=True)):
         if t % 3 == 0:
             panels.append([])
-        parts, left = panels[-1], 96.0 * (t % 3)
-        mid, foot, kept, new = left + 38, TAP["foot"], math.exp(A * d), d * STREAMS[t]
-        around = {"x": left + 1, "y": 2, "width": 94, "height": 250, "rx": 4}
+        parts, left = panels[-1], 101.0 * (t % 3)
+        mid, foot, kept, new = left + 34, TAP["foot"], math.exp(A * d), d * STREAMS[t]
+        around = {"x": left + 1, "y": 2, "width": 84, "height": 250, "rx": 4}
         around["stroke_opacity"] = float(not STEP_OF[t])
         parts.append(element("rect", f"l t{STATE}", **around, data_p="at"))
         parts.append(word(mid, 28, one, size="large" if one.isdigit() else "mid"))
@@ -286,14 +286,14 @@ def tap():
             look = {"d": f"M{mid:g} {start:g}V{short(end)}", "stroke_width": max(much, 0.7)}
             parts.append(element("path", f"r t{tone}", **look, data_p=name))
         parts += _valve(mid, 50, d, "valve") + _valve(mid, foot + 16, d, "valve")
-        parts.append(_bucket(left + 12, 86, 52, foot - 84))
+        parts.append(_bucket(left + 8, 86, 52, foot - 84))
         names = ("old", "new")
-        parts += _water(left + 14, foot, 48, TAP["high"], level - new, new, names)
+        parts += _water(left + 10, foot, 48, TAP["high"], level - new, new, names)
         for y, name, words, kind in (
             (55, "plus", f"+ {new:.2f}", f"t{VALUE}"),
             (foot + 21, "left", f"× {kept:.2f}", f"t{STATE}"),
         ):
-            parts.append(hook(text(mid + 12, y, words, classes=kind), name))
+            parts.append(hook(text(mid + 11, y, words, classes=kind), name))
         parts.append(hook(text(mid, foot - 8, f"{level:.2f}", classes="n halo"), "level"))
         parts.append(hook(text(mid, foot + 58, f"Δ = {d:g}", "middle", f"t{DELTA} on"), "delta"))
         said.append(f"{one}: Δ = {d:g}, {kept:.2f} is left, {new:.2f} runs in, h = {level:.2f}")
@@ -301,8 +301,9 @@ def tap():
     same = {"number": NUMBER, "other": OTHER, "drain": -A}
     cases = (
         ("as in the text", same),
-        ("1 for all", same | {"other": 1}),
-        ("0.1 for all", same | {"number": 0.1, "other": 0.1}),
+        ("Δ = 1 for all", same | {"other": 1}),
+        ("Δ = 0.3 for all", same | {"number": 0.3, "other": 0.3}),
+        ("Δ = 0.1 for all", same | {"number": 0.1, "other": 0.1}),
         ("no drain", same | {"drain": 0}),
     )
     return Figure(
@@ -311,7 +312,7 @@ def tap():
         stage=Stage(
             "tap",
             [
-                Choice("case", "Δ", [name for name, _ in cases], 0, [sets for _, sets in cases]),
+                Choice("case", "Try", [name for name, _ in cases], 0, [sets for _, sets in cases]),
                 Knob("number", "Δ of 7 and 9", 0, 1, 0.01, NUMBER),
                 Knob("other", "Δ of other words", 0, 1, 0.01, OTHER),
                 Knob("drain", "Drain, −A", 0, 6, 0.5, -A),
@@ -420,7 +421,7 @@ def leaking():
         parts += [letter(0, 58, ("h", STATE), (_below(t), STATE))]
         parts += [text(x - 32, 58, f"{kept:.2f} ·", "end", f"t{DELTA} on")]
         parts += grid(x - 26, 28, matrices[t], STATE, w, h, most=4)
-        parts += [text(x - 32, 116, f"+ {delta:g} ·", "end", f"t{DELTA} on")]
+        parts += [text(x - 60, 156, f"+ {delta:g} ·", "end", f"t{DELTA} on")]
         parts += grid(x - 26, 96, [value], VALUE, w, h, most=4)
         parts += grid(x - 54, 126, [[one] for one in key], KEY, 26, h, most=1)
         parts += grid(x - 26, 126, outer, GREY, w, h, most=4)
@@ -464,7 +465,9 @@ def loop():
         parts += grid(x, y, matrix, STATE, w, h, most=4)
         start = x - 35 if t else 1
         parts.append(arrow(start + 2, y + h, x - 4, y + h, f"l t{STATE} thick"))
-        parts.append(text((start + x) / 2, y + h - 7, f"×{kept:.2f}", "middle", f"t{DELTA} halo"))
+        at = (start + x) / 2 - 1, y - 5
+        parts.append(text(*at, f"×{kept:.2f}", "middle", f"t{DELTA} halo"))
+        parts.append(line(at[0], y, at[0], y + h - 5, f"l t{DELTA} thin d"))
         parts.append(arrow(x + w, y - 4, x + w, y - 22, f"l t{QUERY} thick"))
         parts.append(letter(x + w + 7, y - 10, ("q", QUERY), (_below(t + 1), QUERY)))
         parts.append(text(x + w, y - 30, listed(found[t]), "middle", "on"))
@@ -688,23 +691,28 @@ def chunks():
     parts.append(text(200, 62, "in three tables"))
     parts.append(text(200, 92, f"{LONG * (LONG + 1) // 2}", classes="on"))
     parts.append(text(200, 108, "in one table"))
-    flow = [title("only the next chunk waits")]
+    flow = [title("all tables at once; only h waits")]
     for i, tone in enumerate(tones):
         at = 4 + i * 100.0
         for row in range(CHUNK):
             for column in range(row + 1):
                 flow.append(cell(at + 14 * column, 36 + 14 * row, 13, 13, tone, 0.45))
-        flow.append(text(at + 28, 112, f"tokens {i * CHUNK + 1}–{(i + 1) * CHUNK}", "middle"))
-        if i:
-            flow += grid(at - 34, 62, [[0.5, 0.5], [0.5, 0.5]], STATE, 11, 11, digits=0, most=1)
-            flow.append(arrow(at - 44, 73, at - 35, 73, f"l t{STATE} thick"))
-            flow.append(arrow(at - 11, 73, at - 2, 73, f"l t{STATE} thick"))
-            flow.append(letter(at - 32, 54, ("h", STATE), (_below(i * CHUNK), STATE)))
+        flow.append(text(at + 28, 30, f"tokens {i * CHUNK + 1}–{(i + 1) * CHUNK}", "middle"))
+        if i < len(tones) - 1:
+            # What a chunk leaves goes into the matrix, which the next chunk reads.
+            flow += grid(at + 56, 116, [[0.5, 0.5], [0.5, 0.5]], STATE, 11, 11, digits=0, most=1)
+            flow.append(line(at + 28, 94, at + 28, 127, f"l t{tone} thick"))
+            flow.append(arrow(at + 28, 127, at + 54, 127, f"l t{tone} thick"))
+            flow.append(letter(at + 60, 152, ("h", STATE), (_below((i + 1) * CHUNK), STATE)))
+            flow.append(arrow(at + 86, 112, at + 104, 94, f"l t{STATE} thick"))
+            if i + 2 < len(tones):
+                flow.append(arrow(at + 80, 127, at + 154, 127, f"l t{STATE} thick"))
     return Figure(
-        [Panel(WIDTH, y + LONG * side + 4, tuple(parts)), Panel(WIDTH, 122, tuple(flow))],
+        [Panel(WIDTH, y + LONG * side + 4, tuple(parts)), Panel(WIDTH, 158, tuple(flow))],
         "Left, a triangle of twelve rows: three small triangles of ten cells on its diagonal, each "
         "in its colour, and two blocks below them that are replaced by the matrices h after tokens "
-        "4 and 8. Right, the three tables side by side, and a matrix between each two.",
+        "4 and 8. Right, the three tables side by side. Below them a matrix goes from chunk to "
+        "chunk: each adds to it, and the next one reads it.",
     )
 
 
@@ -800,7 +808,7 @@ def by_gap():
     plot = Plot(
         (0, 10),
         (0, 1.05),
-        title="right answers, five seeds each",
+        title="right answers, five runs each",
         x_label="tokens of noise since the last digit",
         height=170,
         x_ticks=(),
@@ -817,9 +825,12 @@ def by_gap():
     for model, runs in reversed(found.items()):
         for run in runs:
             plot.line(places, run, tones[model])
-    plot.add(text(*plot.at(0.3, 0.9), "Δ from the word", "start", f"t{DELTA} halo"))
+    guess = 1 / 8
+    plot.line((0, 10), (guess, guess), GREY, dashed=True)
+    plot.add(text(*plot.at(3.2, 0.88), "Δ from the word", "start", f"t{DELTA} halo"))
     plot.add(text(*plot.at(1.2, 0.48), "one Δ for all", "start", f"t{ERROR} halo"))
-    plot.add(text(*plot.at(1.2, 0.2), "no decay, A = 0", "start", "halo"))
+    plot.add(text(*plot.at(1.2, 0.22), "no decay, A = 0", "start", "halo"))
+    plot.add(text(*plot.at(0.2, 0.03), "guessing", "start", "halo"))
 
     def span(runs, gap):
         seen = [run[task.GAPS.index(gap)] for run in runs]
@@ -840,24 +851,26 @@ def learned():
     """What the heads of the five runs keep at noise, and at digits."""
     at_noise = results("mamba2", "kept_by_noise")["chosen"]
     at_digits = results("mamba2", "kept_by_digits")["chosen"]
-    parts, left, wide, y = [title("kept in one step, four heads each")], 48.0, 226.0, 46.0
+    parts, left, wide, y = [title("kept in one step, four heads each")], 48.0, 226.0, 50.0
+    foot = 36 + 5 * 38
     for share in (0, 0.5, 1):
         x = left + share * wide
-        parts.append(line(x, 34, x, 34 + 5 * 30, "g"))
-        parts.append(text(x, 34 + 5 * 30 + 14, shown(share), "middle"))
+        parts.append(line(x, 36, x, foot, "g"))
+        parts.append(text(x, foot + 14, shown(share), "middle"))
     for run, (noise_, digits) in enumerate(zip(at_noise, at_digits, strict=True)):
-        parts.append(text(0, y + 8, f"seed {run + 1}"))
-        for up, kept, tone in ((0, noise_, DELTA), (11, digits, ERROR)):
-            for one in kept:
-                size = {"cx": left + one * wide, "cy": y + up - 2, "r": 4}
-                parts.append(element("circle", f"f t{tone}", **size, fill_opacity=0.6))
-        y += 30
-    parts.append(text(150, 28, "at noise", "end", f"t{DELTA}"))
-    parts.append(text(166, 28, "at a digit", "start", f"t{ERROR}"))
+        parts.append(text(0, y + 8, f"run {run + 1}"))
+        for up, kept, tone in ((-3, noise_, GREY), (14, digits, VALUE)):
+            # Dots at nearly the same place stand above one another.
+            for k, one in enumerate(sorted(kept)):
+                size = {"cx": left + one * wide, "cy": y + up - 4.5 + 3 * k, "r": 3.5}
+                parts.append(element("circle", f"f t{tone}", **size, fill_opacity=0.7))
+        y += 38
+    parts.append(text(150, 28, "at noise", "end"))
+    parts.append(text(166, 28, "at a digit", "start", f"t{VALUE}"))
     most = [max(one) for one in at_noise]
     least = [min(one) for one in at_digits]
     return Figure(
-        [Panel(WIDTH, 204, tuple(parts))],
+        [Panel(WIDTH, foot + 18, tuple(parts))],
         "Dots for what each of four heads keeps in a step, in five runs. At noise the best head of "
         f"each run keeps {min(most):.3f} or more; at a digit one head keeps {max(least):.2f} or "
         "less.",
@@ -881,23 +894,28 @@ def limits():
         parts += grid(x, 42, matrix, STATE, w, h, most=4)
         parts += [text(x - 6, 60 + j * h, one, "end") for j, one in enumerate(("Ann", "Ben"))]
         parts.append(frame(x - 1, 41, 2 * w + 2, h + 2, ERROR if not i else VALUE))
-    parts.append(text(34 + w, 116, f"{kept:.2f} of Ann is left", "middle"))
+    parts.append(text(34 + w, 116, f"{kept:.3f} of Ann is left", "middle"))
     parts.append(text(192 + w, 116, "Ann stays", "middle"))
-    bits, state = (1, 0, 1, 1, 0), 1
-    flip = [title("an odd number of ones?")]
+    bits, state = (1, 0, 1, 1), 1
+    flip = [title("a state that flips at each 1")]
     flip += [text(0, 48, "bit"), text(0, 84, "factor"), text(0, 120, "state")]
+    flip += [cell(55, 102, 34, 27, STATE, 0.25), text(72, 120, "1", classes="n")]
+    flip.append(text(72, 48, "start", "middle"))
     for t, bit in enumerate(bits):
-        x, factor = 82 + t * 45.0, 1 - 2 * bit
+        x, factor = 122 + t * 47.0, 1 - 2 * bit
         state *= factor
         flip.append(text(x, 48, str(bit), classes="n"))
-        flip.append(text(x, 84, f"× {shown(factor)}", "middle", f"t{ERROR if bit else GREY}"))
+        mark = " ✗" if factor < 0 else ""
+        flip.append(text(x, 84, f"× {shown(factor)}{mark}", "middle", f"t{ERROR if bit else GREY}"))
+        flip.append(arrow(x - 32, 115, x - 19, 115, f"l t{GREY}"))
         flip.append(cell(x - 17, 102, 34, 27, STATE if state > 0 else ERROR, 0.25))
         flip.append(text(x, 120, shown(state), classes="n"))
     return Figure(
         [Panel(WIDTH, 134, tuple(parts)), Panel(WIDTH, 134, tuple(flip))],
         "Left, the matrix after Ben is written: with Mamba-2 Ann has "
         f"{listed(rows['Mamba-2'][0], 2)}, "
-        "with DeltaNet (3, 1). Right, the bits 1, 0, 1, 1, 0 need the factors −1, 1, −1, −1, 1.",
+        "with DeltaNet (3, 1). Right, a state that begins at 1: the bits 1, 0, 1, 1 need the "
+        "factors −1, 1, −1, −1, and −1 is no decay.",
     )
 
 

@@ -28,8 +28,10 @@ live.panel.fill = (panel) => {
     return s <= t ? share : 0;
   };
 
-  const map = live.heat_map(_("What is forgotten: a row for each head, a column for each character"), (row, column) => { [chosen, at] = [row, column]; show() });
-  map.style.height = "12rem";
+  const map = live.heat_map(_("What is kept: a row for each head, a column for each character"), (row, column) => { [chosen, at] = [row, column]; show() });
+  map.style.height = `${1.25 * names.length}rem`;
+  const rows = el("div", { className: "rows" }, ...names.map((name) => el("span", {}, name)));
+  const keeps = live.letters(_("The text, shaded by what the chosen head keeps"), model, (t) => { at = t; show() });
   const strip = live.letters(_("The text, shaded by what is left of each character"), model, (t) => { at = t; show() });
   const sentence = el("output", {});
   const head = select(_("Head"), names, (i) => { chosen = i; show() });
@@ -43,14 +45,15 @@ live.panel.fill = (panel) => {
     if (!n) return;
     head.input.selectedIndex = chosen;
     steps.set(at + 1);
-    map.set(names.length, n, (i, t) => 1 - kept(i, t), chosen);
+    map.set(names.length, n, (i, t) => kept(i, t), chosen);
+    keeps.set(tokens.slice(0, n), Array.from({ length: n }, (_, t) => kept(chosen, t)), at);
     strip.set(tokens.slice(0, n), Array.from({ length: n }, (_, s) => left(at, s)), at);
     let half = 0;
     while (at - half - 1 >= 0 && left(at, at - half - 1) >= 0.5) half++;
-    const keeps = [quoted(tokens[at], model), at + 1, percent(kept(chosen, at))];
+    const said = [quoted(tokens[at], model), at + 1, percent(kept(chosen, at))];
     sentence.value = half === at
-      ? _("At {0} ({1}) the head keeps {2}. More than half is left of all characters before.", ...keeps)
-      : _("At {0} ({1}) the head keeps {2}. More than half is left of the last {3} before it.", ...keeps, half);
+      ? _("At {0} ({1}) the head keeps {2}. More than half is left of all characters before.", ...said)
+      : _("At {0} ({1}) the head keeps {2}. More than half is left of the last {3} before it.", ...said, half);
     const { h } = read[at].state[Math.floor(chosen / heads)], size = h.length / heads;
     const own = h.subarray((chosen % heads) * size, ((chosen % heads) + 1) * size), side = Math.sqrt(size);
     const most = own.reduce((a, b) => Math.max(a, Math.abs(b)), 1e-9);
@@ -71,12 +74,14 @@ live.panel.fill = (panel) => {
       [_("Heads of one layer forget at different rates: in layer 1, head 1 keeps 40 % on average, and head 3 keeps 92 %."), demonstrate(2)],
     ]),
     controls: [
-      group(_("What is forgotten"), head, steps, sentence),
-      group(_("The matrix"), matrix, el("p", { className: "small" }, _("Blue is positive, red negative, relative to the largest number."))),
+      group(_("What is kept"), head, steps, sentence),
+      group(_("The matrix"), matrix, el("p", { className: "small" }, _("Rows are numbers of a key, columns those of a value. Blue is positive, red negative."))),
     ],
     view: [
-      map, el("p", { className: "small" }, _("A stronger colour means that a head forgets more at this character. Point at the map, or choose with the controls.")),
-      el("p", {}, _("What is left of each character at the chosen step:")), strip,
+      el("p", {}, _("What the chosen head keeps at each character (dark: all of it):")), keeps,
+      el("p", {}, _("What is left of each character at the one with a frame (dark: all of it):")), strip,
+      el("p", {}, _("What all heads keep: a column for each character of the text, from left to right. Point at it to choose.")),
+      el("div", { className: "mapped" }, rows, map),
     ],
     outcome: group(_("Next character"), next),
     after: group(_("Write on"), writer),

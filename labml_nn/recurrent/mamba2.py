@@ -33,16 +33,17 @@ handle for a time, which is written $\Delta$ (*delta*). Then two things happen.
 ![The handle opens both valves.](figure:mamba2.apparatus)
 
 **The old water runs out.** Our bucket loses the same *share* of its water in each
-second. So the share that is left after $\Delta$ seconds is a power of $e$,
-$e^{\Delta A}$. The number $A$ is negative and says how wide the drain is. We choose
-$A = -3$. After one second, $e^{-3} = 0.05$ of the water is left.
+second: if a half is left after one second, a quarter is left after two. So the share
+that is left after $\Delta$ seconds is a power, $e^{\Delta A}$. The number $A$ is
+negative and says how wide the drain is. We choose $A = -3$. After one second, $e^{-3} =
+0.05$ of the water is left.
 
 **The new water runs in.** How much? The time $\Delta$ multiplied by the strength of the
-stream, $x$. The strength depends on the word: 7 for the *7*, 9 for the *9*, and 1 for a
+stream, $s$. The strength depends on the word: 7 for the *7*, 9 for the *9*, and 1 for a
 word such as *er*. For example, let 7 be in the bucket, and let *er* open the handle for
 one second. In one formula:
 
-$$h \leftarrow e^{\Delta A} \, h + \Delta \, x$$
+$$h \leftarrow e^{\Delta A} \, h + \Delta \, s$$
 
 ![One step by hand. (That the old runs out first is a
 [simplification](#differences-from-the-paper).)](figure:mamba2.bucket)
@@ -67,27 +68,27 @@ other word for 0.01. Go through the sentence. Then turn the handle yourself. Doe
 1. The *7* opens the handle for 1 second. The bucket was empty, and 1 · 7 = 7 runs in.
 
 2. *Er* opens it for 0.01 seconds, leaves 0.97 of the water, and adds 0.01. After *er*,
-   *well* and *so* there is 6.43 in the bucket.
+   *well* and *so* there is 6.43 in the bucket, and 6.40 of it is of the 7.
 
 3. The *9* opens it for 1 second. That leaves 0.05 of the 6.43, which is 0.32, and adds
    9. Nearly all of the 7 is gone.
 
-4. The last *er* changes little. As long as nothing important is said, the 9 stays.
+4. The last *er* changes little. As long as nothing important is said, the 9 stays. No
+   single time does this: one that keeps the 7 before the 9 keeps it there, too.
 
 ![A bar across a pipe means closed, along it open.](figure:mamba2.tap)
 
 This is the idea of Mamba ([@gu2023mamba]): **the model computes $\Delta$ from the
-word**. As in the gate of an [LSTM](../lstm/__init__.py), it takes a weighted sum of the
-numbers in the word's vector, $u$. The weights $w$ are learned. Because the memory now
-selects what it keeps, it is called *selective*.
+word**. It takes a weighted sum of the numbers in the word's vector, $x$, with weights
+$w$ that are learned. Because the memory now selects what it keeps, it is called
+*selective*.
 
 **Two signs must be right.** A time is positive, but a sum may be negative. So a learned
-bias $b$ is added to the sum, in the code `dt_bias`, and the *softplus*,
+bias $b$ is added (`dt_bias` in the code, where `dt` is $\Delta$), and the *softplus*,
 $\log(1 + e^{\dots})$, makes the result positive. And $A$ must be negative, or the water
-would grow. So the model learns a number $a$, in the code `A_log`, and $A$ is minus a
-power of $e$:
+would grow. So the model learns $a$ (`A_log`), and $A$ is minus a power of $e$:
 
-$$\Delta = \log(1 + e^{w \cdot u + b}), \qquad A = -e^a$$
+$$\Delta = \log(1 + e^{w \cdot x + b}), \qquad A = -e^a$$
 
 ![The sums (with $b$) that give our two times, and the $a$ that gives our
 $A$.](figure:mamba2.positive)
@@ -102,8 +103,9 @@ says what:
 
 The key of Ann is (1, 0), so she gets the first row of the matrix. That of Ben is (0,
 1), and he gets the second. The columns are apples and pears. The night writes nothing,
-so its key and its value are zeros. But it takes long. (A model would compute all these
-numbers. Here we choose them, and a narrow drain, $A = -0.1$.)
+so its key and its value are zeros. But it takes long. A large $\Delta$ with something
+to write means *replace*. With nothing to write it means *forget*. (A model would
+compute these numbers. Here we choose them, and a narrow drain, $A = -0.1$.)
 
 ![Key, value and time of the three steps.](figure:mamba2.pairs)
 
@@ -146,14 +148,15 @@ a step that wrote. On the diagonal is a 1: what a step writes, it can read at on
 Above it is nothing, because nobody reads what is not yet written.
 
 A value also counts only as much as its key agrees with the query. That is their dot
-product, $q \cdot k$. If we ask for Ann, it is 1 for Ann, and 0 for the others. Multiply
-each column of $L$ by it. Then the last row, times what was written, $\Delta v$, is what
-the loop had found.
+product, $q \cdot k$, a number for each cell. Here all three steps ask for Ann. So it is
+1 in the column of Ann, and 0 in the others. Multiply each cell of $L$ by it. Then take
+the last row, multiply it by what was written, $\Delta v$, and add up. This is what the
+loop had found.
 
 ![Left: $L$. Right: weights, if each step asks for Ann.](figure:mamba2.table)
 
 In letters, $L_{ts}$ is row $t$ and column $s$ of $L$. (To multiply powers of $e$, add
-their exponents.)
+their exponents. They begin at $s + 1$, as what is written fades only in later steps.)
 
 $$y_t = \sum_{s \le t} L_{ts} \, (q_t \cdot k_s) \, \Delta_s v_s$$
 
@@ -161,25 +164,27 @@ $$L_{ts} = e^{(\Delta_{s+1} + \dots + \Delta_t) \, A}$$
 
 Such a table is a **fading triangle**. Here are three for the words at the station. If
 $A = 0$, nothing fades. Then $L$ is the causal mask of attention, and the model is
-linear attention. With one $\Delta$ for all words, only the distance counts. If each
-word chooses, the 9 closes a chapter: hardly anything from before it is found any more.
+linear attention of the values $\Delta v$. With one $\Delta$ for all words, only the
+distance counts. If each word chooses, the 9 closes a chapter: hardly anything from
+before it is found any more.
 
 ![The stronger the colour, the more is left. Red: from before the
 9.](figure:mamba2.triangles)
 
 The dot products of all queries and keys are known from
 [attention](../transformers/mha.py). So the same model is a recurrent network, *and*
-attention whose softmax is replaced by the mask $L$. The paper calls this **state-space
-duality** ([@dao2024transformers], §5). The loop has to wait for each step, but its work
-grows only with the length. The table waits for nothing, but its work grows with the
-square of the length.
+attention without a softmax, whose weights are $(q \cdot k)$ times $L$. The paper calls
+this **state-space duality** ([@dao2024transformers], §5). The loop has to wait for each
+step, but its work grows only with the length. The table waits for nothing, but its work
+grows with the square of the length.
 
 ![The same numbers from a loop and from a table.](figure:mamba2.two_ways)
 
 We can have both. Cut the text into **chunks**, compute a table inside each of them, and
-hand the matrix $h$ from one chunk to the next. [One matrix is
-enough](#from-mamba-to-mamba-2). So chunks are for training, and the loop is for
-generation.
+hand the matrix $h$ from one chunk to the next. It is enough, because all that a later
+query finds of the past stands in $h$, and [fades as one](#from-mamba-to-mamba-2). In
+training all tokens are there, so we take chunks. In generation they come one by one, so
+we take the loop.
 
 ![A table for each chunk. Pink: what it reads from the matrix of the chunk
 before.](figure:mamba2.chunks)
@@ -198,23 +203,29 @@ count right answers. If $\Delta$ comes from the word, all five runs are right in
 the first noise already costs a fifth of the answers or more. Without decay, $A = 0$, it
 costs two thirds.
 
-![Dashed: the length of the texts in training. In longer noise the blue runs forget,
-too. [How it was measured](#the-task-with-noise).](figure:mamba2.by_gap)
+![Dashed line: the length of the texts in training. In longer noise the blue runs
+forget, too: even of 0.99 only $0.99^{512} = 0.01$ is left. [How it was
+measured](#the-task-with-noise).](figure:mamba2.by_gap)
 
 Nothing told the model what is noise. But at noise, 18 of the 20 heads keep 0.92 or more
-of their memory. And at a digit, one head in each run keeps 0.02 or less.
+of their memory. And at a digit, one head in each run keeps 0.02 or less. One is enough
+to know the last digit.
 
 ![Each dot is one of four heads, in a run with Δ from the word.](figure:mamba2.learned)
 
 ## The layer
 
-Around the memory, Mamba-2 has a few more parts. A *short convolution* lets a token
-collect what the three before it had, so that a key and its value come together. A
-*skip* leads a share $D$ of the value around the memory. A *gate*, computed from the
-token alone, decides what is shown. The reasons stand [where the code does
-it](#Mamba2.forward).
+Around the memory, Mamba-2 has a few more parts.
 
-![From below. SiLU is an activation function, $a \cdot \sigma(a)$, with the sigmoid
+* A *short convolution* mixes into each token what the three before it had. In *platform
+  7*, the key can come from *platform*, and the value from *7*.
+* A *skip* leads a share $D$ of the value around the memory. What a token says itself
+  need not be looked up.
+* A *gate*, computed from the token alone, decides how much is shown. A token that needs
+  nothing lets nothing through.
+* A *norm* brings the result to a usual size, as sums over many steps may be large.
+
+![From below. SiLU is an activation function, $z \cdot \sigma(z)$, with the sigmoid
 σ.](figure:mamba2.mixer)
 
 ## Gains and price
@@ -226,13 +237,21 @@ Ann. A [Gated DeltaNet](gated_delta_net.py) can do both, fade and replace one ro
 decay lies between 0 and 1, so it never changes a sign. A layer cannot keep a state that
 flips at each 1 that it reads ([exercise 4](#exercises)).
 
-![Left: with $A = -0.1$ and Δ = 1. Right: a state that flips would need a factor of
+![Left: with $A = -0.1$ and Δ = 1. Right: what Mamba-2 cannot do, as no decay is
 −1.](figure:mamba2.limits)
 
 ## The whole in code
 
-This is a whole layer, for one text. The module below computes the same, and adds
-chunks, groups of heads, padding, and a state that goes on to the next text.
+The lines follow the picture of the layer from below.
+
+* `in_proj` makes everything at once, and `split` cuts it into gate, `vkq` and Δ. After
+  the convolution, `vkq` is cut into values, a key and a query. All heads share these
+  two.
+* `delta` and `kept` are $\Delta$ and $e^{\Delta A}$, for each token and head.
+* The loop is the formula: `k[t, :, None]` is the key as a column.
+* Skip, gate, norm, and out.
+
+The module below computes the same, in chunks, and for several texts at once.
 
 ```python
 import torch
@@ -243,30 +262,27 @@ from torch.nn import functional as F
 class Mamba2(nn.Module):
     def __init__(self, d_model, heads, d_k, d_v):
         super().__init__()
-        n, both = heads * d_v, heads * d_v + 2 * d_k
-        self.parts, self.widths = [n, both, heads], [n, d_k, d_k]
-        self.in_proj = nn.Linear(d_model, n + both + heads, bias=False)
-        self.conv1d = nn.Conv1d(both, both, 4, padding=3, groups=both)
+        n, vkq = heads * d_v, heads * d_v + 2 * d_k
+        self.parts, self.widths = [n, vkq, heads], [n, d_k, d_k]
+        self.in_proj = nn.Linear(d_model, n + vkq + heads, bias=False)
+        self.conv1d = nn.Conv1d(vkq, vkq, 4, padding=3, groups=vkq)
         self.dt_bias, self.A_log, self.D = map(nn.Parameter, torch.rand(3, heads))
-        self.norm = nn.RMSNorm(n, eps=1e-5)
-        self.out_proj = nn.Linear(n, d_model, bias=False)
+        self.norm, self.out_proj = nn.RMSNorm(n, 1e-5), nn.Linear(n, d_model, False)
 
-    def forward(self, x):  # [T, C]
+    def forward(self, x):  # one text, [T, C]
         gate, vkq, delta = self.in_proj(x).split(self.parts, -1)
-        vkq = F.silu(self.conv1d(vkq.T)[:, : len(x)].T)
-        v, k, q = vkq.split(self.widths, -1)
-        v, h, found = v.unflatten(-1, (len(self.D), -1)), 0.0, []
-        delta = F.softplus(delta + self.dt_bias)  # [T, H]
-        left = torch.exp(-self.A_log.exp() * delta)
+        v, k, q = F.silu(self.conv1d(vkq.T)[:, : len(x)].T).split(self.widths, -1)
+        v, h, y = v.unflatten(-1, (len(self.D), -1)), 0.0, []  # v: [T, H, Dv]
+        delta = F.softplus(delta + self.dt_bias)[..., None, None]  # [T, H, 1, 1]
+        kept = torch.exp(-self.A_log.exp()[:, None, None] * delta)  # e^(ΔA)
         for t in range(len(x)):
-            write = torch.einsum("h,d,he->hde", delta[t], k[t], v[t])
-            h = left[t, :, None, None] * h + write
-            found.append(q[t] @ h)  # [H, Dv]
-        y = torch.stack(found) + self.D[:, None] * v
+            h = kept[t] * h + delta[t] * k[t, :, None] * v[t, :, None]  # leak, write
+            y.append(q[t] @ h)  # read: [H, Dv]
+        y = torch.stack(y) + self.D[:, None] * v  # skip
         return self.out_proj(self.norm(y.flatten(1) * F.silu(gate)))
 
 
-print(Mamba2(d_model=8, heads=2, d_k=3, d_v=4)(torch.randn(5, 8)).shape)
+print(Mamba2(d_model=8, heads=2, d_k=3, d_v=4)(torch.randn(5, 8)).shape)  # [5, 8]
 ```
 
 ## Try it
@@ -277,10 +293,12 @@ writes like this:
 > HENRY BOLINGBROKE MARGARET: But, our queen, that good tempt? CLARENCE: He was he was
 > great. LUCIO: The child, if is friends, back in her better
 
-One of its heads forgets at punctuation, and another at the end of a line. Watch them
-while they read what you type:
+One of its heads keeps 28 % at punctuation, and 68 % elsewhere. So it forgets within a
+few characters anyway, and there at once. Another keeps 60 % at the end of a line, and
+89 % elsewhere. Watch them while they read what you type:
 
-![What two heads of a trained model keep at each character.](figure:live.decays)"""
+![What two heads of a trained model keep at each character. Dark: all of
+it.](figure:live.decays)"""
 
 import math
 from dataclasses import dataclass
@@ -353,7 +371,9 @@ def ssd_table(
     r"""
     ## The table
 
-    Takes and returns the same as the loop, and has none: $Y = (L \odot Q K^\top) \, V$.
+    Takes and returns the same as the loop, but without a loop: $Y = (L \odot Q K^\top)
+    \, V$. Here $\odot$ multiplies two tables cell by cell, and the rows of $V$ are
+    $\Delta_t v_t$.
     """
     # How much of what step $s$ wrote is left at step $t$? For that we need the sum of
     # $\Delta A$ over the steps *after* $s$, up to $t$. `past` says where $t > s$, and
@@ -570,7 +590,7 @@ class Mamba2(nn.Module):
         gate, vkq, delta = torch.split(self.in_proj(x), widths, dim=-1)
 
         # **Convolution.** Each token first collects what the three tokens before it
-        # had. The activation SiLU, $a \cdot \sigma(a)$, makes this more than a sum.
+        # had. The activation SiLU, $z \cdot \sigma(z)$, makes this more than a sum.
         vkq, recent = self.conv1d(vkq, recent, mask)
         v, k, q = torch.split(at_least_single(F.silu(vkq)), self.widths, dim=-1)
 
