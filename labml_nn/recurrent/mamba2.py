@@ -15,20 +15,18 @@ do you go? To platform 9. You kept the 7 in mind while somebody said *er*, and w
 
 ![What you have in mind after each word.](figure:mamba2.station)
 
-The memory of [linear attention](linear_attention.py) cannot do this. It adds whatever
-it reads, and never lets anything go. That of [DeltaNet](delta_net.py) replaces what
-stands under one name, its key, and all the rest stays. Can we build a memory that
-fades, and that lets each word decide how fast?
+The memory of [linear attention](linear_attention.py) adds whatever it reads. That of
+[DeltaNet](delta_net.py) replaces what one key finds, and all the rest stays. Can we
+build one that fades, as fast as each word decides?
 
-![Left: all words stay. Right: who has what. Ann eats two apples, and only her row
+![Left: all words stay. Right: Ann eats two apples, and only her row
 changes.](figure:mamba2.others)
 
 ## A bucket with a hole
 
-Let us begin with a single number, $h$, the **state**. (Models that are built from such
-states are called *state space models*.) Think of $h$ as the water in a bucket. Above
-the bucket is a tap, and below it a drain. One handle opens both. Each word opens the
-handle for a time, which is written $\Delta$ (*delta*). Then two things happen.
+Let us begin with a single number, $h$, the **state** (hence the name *state space
+models*). It is the water in a bucket. Above is a tap, and below a drain. One handle
+opens both, and each word opens it for a time, $\Delta$ (*delta*).
 
 ![The handle opens both valves.](figure:mamba2.apparatus)
 
@@ -54,16 +52,15 @@ small $\Delta$ hardly anything happens.
 ![The same Δ, for the old water and for the new, with $A = -3$.](figure:mamba2.handle)
 
 **The same time for all words?** Let each take 1 second. Then a single *er* washes the 7
-away, as we have just seen. Now let each take 0.1 seconds, so that 0.74 of the water is
-left. The memory fades slowly, but then the old water stays, too. When the *9* has come,
-there is 1.28 in the bucket, and 0.38 of it is still from before. Neither will do.
+away. Now let each take 0.1 seconds, so that 0.74 of the water is left. But now the old
+water stays, too. When the *9* has come, there is 1.28 in the bucket, and 0.38 of it is
+still from before. Neither will do.
 
 ![Pink: water from before. Green, on top of it: the water of this
 word.](figure:mamba2.constant)
 
 **Let each word choose its time.** A number shall open the handle for 1 second, and any
-other word for 0.01. Go through the sentence. Then turn the handle yourself. Does any
-*one* $\Delta$ for all words keep the 7, and lose it at the 9?
+other word for 0.01. Go through the sentence, then turn the handle yourself.
 
 1. The *7* opens the handle for 1 second. The bucket was empty, and 1 · 7 = 7 runs in.
 
@@ -73,8 +70,8 @@ other word for 0.01. Go through the sentence. Then turn the handle yourself. Doe
 3. The *9* opens it for 1 second. That leaves 0.05 of the 6.43, which is 0.32, and adds
    9. Nearly all of the 7 is gone.
 
-4. The last *er* changes little. As long as nothing important is said, the 9 stays. No
-   single time does this: one that keeps the 7 before the 9 keeps it there, too.
+4. The last *er* changes little. The 9 stays. No single time does this: one that keeps
+   the 7 before the 9 keeps it there, too.
 
 ![A bar across a pipe means closed, along it open.](figure:mamba2.tap)
 
@@ -83,10 +80,10 @@ word**. It takes a weighted sum of the numbers in the word's vector, $x$, with w
 $w$ that are learned. Because the memory now selects what it keeps, it is called
 *selective*.
 
-**Two signs must be right.** A time is positive, but a sum may be negative. So a learned
-bias $b$ is added (`dt_bias` in the code, where `dt` is $\Delta$), and the *softplus*,
-$\log(1 + e^{\dots})$, makes the result positive. And $A$ must be negative, or the water
-would grow. So the model learns $a$ (`A_log`), and $A$ is minus a power of $e$:
+**Two signs must be right.** A time is positive, but a sum may be negative. So the
+*softplus*, $\log(1 + e^{\dots})$, makes the sum positive, to which a learned bias $b$
+was added (`dt_bias` in the code). And $A$ must be negative, or the water would grow. So
+$A$ is minus a power of $e$, with a learned $a$ (`A_log`):
 
 $$\Delta = \log(1 + e^{w \cdot x + b}), \qquad A = -e^a$$
 
@@ -104,8 +101,8 @@ says what:
 The key of Ann is (1, 0), so she gets the first row of the matrix. That of Ben is (0,
 1), and he gets the second. The columns are apples and pears. The night writes nothing,
 so its key and its value are zeros. But it takes long. A large $\Delta$ with something
-to write means *replace*. With nothing to write it means *forget*. (A model would
-compute these numbers. Here we choose them, and a narrow drain, $A = -0.1$.)
+to write means *replace*. With nothing to write it means *forget*. (Here we choose these
+numbers, and a narrow drain, $A = -0.1$.)
 
 ![Key, value and time of the three steps.](figure:mamba2.pairs)
 
@@ -118,7 +115,7 @@ number of the key times each number of the value.
 matrix.](figure:mamba2.leaking)
 
 To read, multiply a **query** by the matrix. The query for Ann is her key, (1, 0), and
-it finds the first row. In the morning next to nothing is known about Ann.
+it finds the first row.
 
 ![Asking for Ann after step 3.](figure:mamba2.reading)
 
@@ -174,17 +171,16 @@ before it is found any more.
 The dot products of all queries and keys are known from
 [attention](../transformers/mha.py). So the same model is a recurrent network, *and*
 attention without a softmax, whose weights are $(q \cdot k)$ times $L$. The paper calls
-this **state-space duality** ([@dao2024transformers], §5). The loop has to wait for each
-step, but its work grows only with the length. The table waits for nothing, but its work
-grows with the square of the length.
+this **state-space duality** ([@dao2024transformers], §5). The loop waits at each step,
+but its work grows only with the length. The table waits for nothing, and its work grows
+with the square.
 
 ![The same numbers from a loop and from a table.](figure:mamba2.two_ways)
 
 We can have both. Cut the text into **chunks**, compute a table inside each of them, and
 hand the matrix $h$ from one chunk to the next. It is enough, because all that a later
 query finds of the past stands in $h$, and [fades as one](#from-mamba-to-mamba-2). In
-training all tokens are there, so we take chunks. In generation they come one by one, so
-we take the loop.
+training, when all tokens are there, we take chunks, and in generation the loop.
 
 ![A table for each chunk. Pink: what it reads from the matrix of the chunk
 before.](figure:mamba2.chunks)
@@ -192,8 +188,8 @@ before.](figure:mamba2.chunks)
 ## When Δ decides
 
 A small model reads digits from 1 to 8, and between them noise. After each token it must
-say which digit came last. Some texts have many digits, and others hardly any. So it has
-to drop an old digit at once, and to keep the last one over long noise.
+say which digit came last. So it has to drop an old digit at once, and to keep the last
+one over long noise.
 
 ![Two texts, and the right answers. A dot is noise.](figure:mamba2.noise)
 
@@ -217,13 +213,12 @@ to know the last digit.
 
 Around the memory, Mamba-2 has a few more parts.
 
-* A *short convolution* mixes into each token what the three before it had. In *platform
-  7*, the key can come from *platform*, and the value from *7*.
-* A *skip* leads a share $D$ of the value around the memory. What a token says itself
-  need not be looked up.
-* A *gate*, computed from the token alone, decides how much is shown. A token that needs
-  nothing lets nothing through.
-* A *norm* brings the result to a usual size, as sums over many steps may be large.
+* A *short convolution* mixes into each token the three before it. In *platform 7*, the
+  key can come from *platform*, and the value from *7*.
+* A *skip* leads a share $D$ of the value around the memory, so that a token knows
+  itself.
+* A *gate*, computed from the token alone, decides how much is shown.
+* A *norm* brings sums over many steps to a usual size.
 
 ![From below. SiLU is an activation function, $z \cdot \sigma(z)$, with the sigmoid
 σ.](figure:mamba2.mixer)
@@ -231,11 +226,10 @@ Around the memory, Mamba-2 has a few more parts.
 ## Gains and price
 
 The memory has a fixed size, and a new token costs the same after ten words or ten
-thousand. In training, nearly all work is products of matrices, which computers do best.
-But the decay is blind. When Ben is written, *all* rows of a head fade, also that of
-Ann. A [Gated DeltaNet](gated_delta_net.py) can do both, fade and replace one row. And a
-decay lies between 0 and 1, so it never changes a sign. A layer cannot keep a state that
-flips at each 1 that it reads ([exercise 4](#exercises)).
+thousand. But the decay is blind. When Ben is written, *all* rows of a head fade, also
+that of Ann. A [Gated DeltaNet](gated_delta_net.py) can do both, fade and replace one
+row. And a decay lies between 0 and 1, so it never changes a sign. A layer cannot keep a
+state that flips at each 1 that it reads ([exercise 4](#exercises)).
 
 ![Left: with $A = -0.1$ and Δ = 1. Right: what Mamba-2 cannot do, as no decay is
 −1.](figure:mamba2.limits)
@@ -244,14 +238,12 @@ flips at each 1 that it reads ([exercise 4](#exercises)).
 
 The lines follow the picture of the layer from below.
 
-* `in_proj` makes everything at once, and `split` cuts it into gate, `vkq` and Δ. After
-  the convolution, `vkq` is cut into values, a key and a query. All heads share these
-  two.
-* `delta` and `kept` are $\Delta$ and $e^{\Delta A}$, for each token and head.
-* The loop is the formula: `k[t, :, None]` is the key as a column.
-* Skip, gate, norm, and out.
+* `in_proj` makes everything at once, and `split` cuts it. All heads share key and
+  query.
+* `delta` and `kept` are $\Delta$ and $e^{\Delta A}$.
+* In the loop stands the formula, with the key as a column.
 
-The module below computes the same, in chunks, and for several texts at once.
+The module below computes the same, in chunks.
 
 ```python
 import torch
@@ -287,18 +279,11 @@ print(Mamba2(d_model=8, heads=2, d_k=3, d_v=4)(torch.randn(5, 8)).shape)  # [5, 
 
 ## Try it
 
-A model of two layers was trained on Shakespeare for three minutes of one CPU core. It
-writes like this:
+A model of two layers was trained on Shakespeare for three minutes. One of its heads
+keeps 28 % at punctuation, and 68 % elsewhere. Another keeps 60 % at the end of a line,
+and 89 % elsewhere. Watch them read what you type:
 
-> HENRY BOLINGBROKE MARGARET: But, our queen, that good tempt? CLARENCE: He was he was
-> great. LUCIO: The child, if is friends, back in her better
-
-One of its heads keeps 28 % at punctuation, and 68 % elsewhere. So it forgets within a
-few characters anyway, and there at once. Another keeps 60 % at the end of a line, and
-89 % elsewhere. Watch them while they read what you type:
-
-![What two heads of a trained model keep at each character. Dark: all of
-it.](figure:live.decays)"""
+![What two heads keep at each character. Dark: all of it.](figure:live.decays)"""
 
 import math
 from dataclasses import dataclass
@@ -691,20 +676,20 @@ class Mamba2LanguageModel(RecurrentLanguageModel):
 # The paper has other letters. In our shapes, as on all pages, B is the batch, C the
 # width of the model and D the numbers of a key. The skip is another $D$.
 #
-# | Symbol | Code | Shape | Paper | Meaning |
-# |:--|:--|:--|:--|:--|
-# | $q_t$ | `q` | `[T, B, H, D]` | $C_t$ | query, where to read |
-# | $k_t$ | `k` | `[T, B, H, D]` | $B_t$ | key, where to write |
-# | $v_t$ | `v` | `[T, B, H, Dv]` | $x_t$ | value, what to write |
-# | $\Delta_t$ | `delta` | `[T, B, H]` | $\Delta_t$ | how long the step takes |
-# | $A$ | `A_log` | `[H]` | $A$ | how fast a head leaks; the code has $a = \log(-A)$ |
-# | $b$ | `dt_bias` | `[H]` | | bias of $\Delta$ before the softplus |
-# | $\Delta_t A$ | `log_decay` | `[T, B, H]` | $\log a_t$ | log of what a step keeps |
-# | $L$ | `decay` | `[T, T, B, H]` | $L$ | what is left of each step at each other |
-# | $h_t$ | `h` | `[B, H, D, Dv]` | $h_t^\top$ | state: a matrix for each head |
-# | $D$ | `D` | `[H]` | $D$ | skip: how much of a value passes the state |
-# | | `gate` | `[T, B, H*Dv]` | $z_t$ | gate, what is shown |
-# | $y_t$ | `y` | `[T, B, H, Dv]` | $y_t$ | what was found |
+# | Symbol | Code | Shape | Meaning |
+# |:--|:--|:--|:--|
+# | $q_t$ | `q` | `[T, B, H, D]` | query, where to read (paper: $C_t$) |
+# | $k_t$ | `k` | `[T, B, H, D]` | key, where to write (paper: $B_t$) |
+# | $v_t$ | `v` | `[T, B, H, Dv]` | value, what to write (paper: $x_t$) |
+# | $\Delta_t$ | `delta` | `[T, B, H]` | how long the step takes |
+# | $A$ | `A_log` | `[H]` | how fast a head leaks; the code has $a = \log(-A)$ |
+# | $b$ | `dt_bias` | `[H]` | bias of $\Delta$ before the softplus |
+# | $\Delta_t A$ | `log_decay` | `[T, B, H]` | log of what stays (paper: $\log a_t$) |
+# | $L$ | `decay` | `[T, T, B, H]` | what is left of each step at each other |
+# | $h_t$ | `h` | `[B, H, D, Dv]` | state: a matrix for each head (paper: $h_t^\top$) |
+# | $D$ | `D` | `[H]` | skip: how much of a value passes the state |
+# | | `gate` | `[T, B, H*Dv]` | gate, what is shown (paper: $z_t$) |
+# | $y_t$ | `y` | `[T, B, H, Dv]` | what was found |
 
 # ## Numbers that stay finite
 #
@@ -776,8 +761,13 @@ class Mamba2LanguageModel(RecurrentLanguageModel):
 # digit 0.33 or less. The network has found by itself that digits matter and *er* does
 # not.
 #
-# The model [of Shakespeare](#try-it) has two layers of width 64, with four heads each,
-# and a loss of 1.63 nats per character, on the part of the text that was held back.
+# The model [of Shakespeare](#try-it) has two layers of width 64, with four heads each.
+# It writes like this:
+#
+# > HENRY BOLINGBROKE MARGARET: But, our queen, that good tempt? CLARENCE: He was he was
+# > great. LUCIO: The child, if is friends, back in her better
+#
+# It has a loss of 1.63 nats per character, on the part of the text that was held back.
 # After as many updates, 2,000, the [LSTM](../lstm/__init__.py#training) reaches 1.65,
 # with twice as many parameters.
 

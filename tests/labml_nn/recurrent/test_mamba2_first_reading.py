@@ -270,7 +270,7 @@ def test_what_the_trained_model_wrote_and_its_loss():
         json.loads((ROOT / f"docs_src/results/{name}/result.json").read_text(encoding="utf-8"))
         for name in ("mamba2", "lstm")
     )
-    quoted = " ".join(re.findall(r"(?m)^> (.*)$", LESSON)).split()
+    quoted = " ".join(re.findall(r"(?m)^# > (.*)$", LESSON)).split()
     assert len(quoted) > 20
     assert " ".join(quoted) in " ".join(ours["samples"][0]["text"].split())
     losses = [f"{one['result']['validation_loss']:.2f}" for one in (ours, lstm)]
