@@ -244,8 +244,12 @@ NOTES = "docs_src/notes"
 
 def has_settings(root: Path) -> bool:
     """Whether a folder is that of a site."""
-    files = (root / SITE_TOML).is_file() or (root / NOTES).is_dir()
-    return files or "pylit" in _table(_project(root, Report()), "tool")
+    return (root / SITE_TOML).is_file() or (root / NOTES).is_dir() or in_pyproject(root)
+
+
+def in_pyproject(root: Path) -> bool:
+    """Whether the settings of a site are in ``pyproject.toml``."""
+    return "pylit" in _table(_project(root, Report()), "tool")
 
 
 def load_config(root: Path, report: Report) -> SiteConfig | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from jinja2 import Environment, StrictUndefined
 
-from pylit.config import PYPROJECT, SITE_TOML, has_settings, load_config, metadata
+from pylit.config import PYPROJECT, SITE_TOML, in_pyproject, load_config, metadata
 from pylit.diagnostics import Report
 from pylit.site.options import THEME
 from pylit.source.discover import NOT_OF_A_PACKAGE
@@ -56,7 +56,7 @@ def init_site(package: Path, root: Path) -> Path:
         source=target.relative_to(root).as_posix(),
         exclude=", ".join(f'"{each}"' for each in found),
     )
-    if has_settings(root) and not (root / SITE_TOML).exists():
+    if in_pyproject(root) and not (root / SITE_TOML).exists():
         raise CommandError(f"[tool.pylit] in {root / PYPROJECT} has settings already; edit them")
     return _write(root / SITE_TOML, text)
 

@@ -297,6 +297,8 @@ def test_a_folder_with_notes_alone_is_a_site(
     assert "Here it subtracts" in (alone / "site/theirs/deep.html").read_text(encoding="utf-8")
     home = (alone / "site/index.html").read_text(encoding="utf-8")
     assert "Notes on theirs" in home and 'href="theirs/deep.html"' in home
+    (alone / "mine.py").touch()
+    assert main(["init", "mine.py"]) == 0 and (alone / "docs_src/site.toml").is_file()
 
 
 def test_notes_are_translated_as_any_page(site: Path) -> None:
