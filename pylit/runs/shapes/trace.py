@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from pylit.cache import digest
+from pylit.config import NOTES
 from pylit.diagnostics import Diagnostic, Report
 from pylit.model import Module
 from pylit.runs.shapes.check import check
@@ -153,6 +154,9 @@ class ShapeRuns(Runs):
                 self._faults.add(Diagnostic(shown, 0, 0, "trace-file", f"cannot be read: {error}"))
                 continue
             if module is None:
+                # Notes on a package that is not installed, which has been told.
+                if (self._root / NOTES / place).with_suffix(".md").is_file():
+                    continue
                 message = f"there is no module `{place}` that it could run"
                 hint = "a file of traces has the path of its module"
                 self._faults.add(Diagnostic(shown, 0, 0, "trace-file", message, hint))
