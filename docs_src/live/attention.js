@@ -1,10 +1,26 @@
 // Multi-head attention of a trained transformer: its heads as maps and lines, heads switched off,
-// the next token, and text that it writes.
+// the next token, and text that it writes. On a Chinese page the model has read poems, see `tang.js`.
 "use strict";
-live.panel = { title: _("A transformer with 12 heads"), needs: ["autoregressive", "weights/autoregressive"] };
+live.panel = { title: _("A transformer with 12 heads"), needs: ["autoregressive"] };
+live.panel.needs.push(...(document.documentElement.lang.startsWith("zh") ? ["tang", "weights/tang", "weights/verse"] : ["weights/autoregressive"]));
+// What is the model's own: its name, texts, observations (a sentence, a text, a head, whether that is off, a query), and how it writes.
+live.shakespeare = () => {
+  const [king, juliet, name] = ["KING RICHARD II:\nWhat must the king do now?", "JULIET:\nO Romeo, Romeo! wherefore art thou Romeo?", "ROMEO:\nWhat is thy na"];
+  return {
+    name: "autoregressive",
+    text: { value: king, examples: [king, juliet, name] },
+    observations: [
+      [_("Layer 2, head 1 looks for the line break after the speaker's name: it keeps 47 % of its weight there, on average, while every other head gives it 6 % or less."), king, [1, 0]],
+      [_("Layer 3, head 1 attends to the character before: 65 % of its weight, on average."), juliet, [2, 0]],
+      [_("After “What is thy na” the model expects “m” with 58 %. Without layer 2, head 3 it is 15 %, and “t” is likelier."), name, [1, 2], true],
+    ],
+    first: 2, written: _("Write on"), about: live.about,
+    writer: (model, field, step, read) => live.writer(model, { read, step }),
+  };
+};
 live.panel.fill = (panel) => {
   const { el, slices, visible, percent, joined, quoted, slider, button, group, pair } = live;
-  const model = live.models.autoregressive, { step } = live.autoregressive;
+  const own = (live.tang ?? live.shakespeare)(), model = live.models[own.name], { step } = live.autoregressive;
   const { n_layers, heads, max_len } = model.config;
   const off = new Set();
   let tokens = [], read = [], plain = [], chosen = [0, 0], query = 0, run = 0;
@@ -12,7 +28,7 @@ live.panel.fill = (panel) => {
   // Reads the text, with the heads that are on and, if some are off, with all of them.
   const work = (ids, options) => live.reading(ids, (token, state) => step(model, token, state, options));
   const compute = async () => {
-    const own = ++run, stale = () => own !== run, ids = tokens;
+    const turn = ++run, stale = () => turn !== run, ids = tokens;
     writer.stop();
     const results = await slices(work(ids, { off: new Set(off) }), stale);
     const all = off.size && results ? await slices(work(ids, {}), stale) : results;
@@ -21,7 +37,7 @@ live.panel.fill = (panel) => {
     query = Math.min(query, ids.length - 1);
     slide.input.max = ids.length - 1;
     show();
-    panel.dataset.ready = own;
+    panel.dataset.ready = turn;
   };
 
   const weights = (t, [layer, head] = chosen) => read[t].attention[layer][head];
@@ -76,16 +92,11 @@ live.panel.fill = (panel) => {
     after.textContent = off.size ? _("After “{0}”, with {1} of {2} heads off:", last, off.size, n_layers * heads) : _("After “{0}”:", last);
   };
 
-  const field = live.text_field(model, {
-    most: max_len,
-    value: "KING RICHARD II:\nWhat must the king do now?",
-    examples: ["KING RICHARD II:\nWhat must the king do now?", "JULIET:\nO Romeo, Romeo! wherefore art thou Romeo?", "ROMEO:\nWhat is thy na"],
-  }, (ids) => { tokens = ids; query = ids.length - 1; compute(); });
-
-  const writer = live.writer(model, { read: () => tokens, step: (token, state) => step(model, token, state, { off }) });
+  const field = live.text_field(model, { most: max_len, ...own.text }, (ids) => { tokens = ids; query = ids.length - 1; compute(); });
+  const writer = own.writer(model, field, (token, state) => step(model, token, state, { off }), () => tokens);
 
   const all_on = () => { off.clear(); cells.forEach(({ on }) => { on.checked = true }) };
-  const demonstrate = (text, head, without) => () => {
+  const demonstrate = (text, head, without, at) => () => {
     all_on();
     if (without) {
       off.add(head.join("."));
@@ -93,22 +104,18 @@ live.panel.fill = (panel) => {
     }
     chosen = head;
     field.set(text);
+    query = at ?? query;
   };
-  const [king, juliet, name] = ["KING RICHARD II:\nWhat must the king do now?", "JULIET:\nO Romeo, Romeo! wherefore art thou Romeo?", "ROMEO:\nWhat is thy na"];
   live.lay_out(panel, {
     input: field,
-    first: 2,
-    seen: live.observations([
-      [_("Layer 2, head 1 looks for the line break after the speaker's name: it keeps 47 % of its weight there, on average, while every other head gives it 6 % or less."), demonstrate(king, [1, 0])],
-      [_("Layer 3, head 1 attends to the character before: 65 % of its weight, on average."), demonstrate(juliet, [2, 0])],
-      [_("After “What is thy na” the model expects “m” with 58 %. Without layer 2, head 3 it is 15 %, and “t” is likelier."), demonstrate(name, [1, 2], true)],
-    ]),
+    first: own.first,
+    seen: live.observations(own.observations.map(([sentence, ...shown]) => [sentence, demonstrate(...shown)])),
     controls: group(_("Heads"), el("p", {}, _("Choose a head to see its map. Switch a head off, and its average becomes zero: the model goes on without it.")), grid,
       button(_("All heads on"), () => { all_on(); compute() })),
     view: group(_("What the query attends to"), slide,
       pair(map, el("div", {}, sentence, el("p", { className: "small" }, _("Each row is a query, each column a key; a stronger colour is a larger weight (drawn as its square root). Point at a row or a character, or move the slider.")))), lines),
     outcome: group(_("Next character"), after, next),
-    after: group(_("Write on"), writer),
-    foot: live.about(model),
+    after: group(own.written, writer),
+    foot: own.about(model),
   });
 };

@@ -70,8 +70,8 @@
   };
 
   // A text field with examples. `changed(tokens)` gets tokens of `least` to `most` characters;
-  // anything else gets a sentence.
-  const text_field = (model, { examples, most, value, label = _("Text, up to {0} characters", most) }, changed) => {
+  // anything else gets a sentence. `encode` makes tokens of a text.
+  const text_field = (model, { examples, most, value, label = _("Text, up to {0} characters", most), encode = live.encode }, changed) => {
     const fault = fault_line();
     const input = el("textarea", { rows: 2, spellcheck: false, value });
     const read = () => {
@@ -80,7 +80,7 @@
         if (!text) throw new RangeError(_("The text is empty; type a character, or choose an example."));
         if (text.length > most)
           throw new RangeError(_("The text has {0} characters, but the limit here is {1}; remove {2}.", text.length, most, text.length - most));
-        const tokens = live.encode(text, model);
+        const tokens = encode(text, model);
         fault.say("");
         changed(tokens);
       } catch (error) {
@@ -166,7 +166,8 @@
   // Arcs from one letter to the letters that it attends to, wider for larger weights. `chosen(i)` hears
   // which letter is under the pointer.
   const arcs = (chosen) => {
-    const space = "http://www.w3.org/2000/svg", step = 13, high = 96;
+    const space = "http://www.w3.org/2000/svg", high = 96;
+    let step;
     const svg = document.createElementNS(space, "svg");
     const make = (name, attributes, text = "") => {
       const element = document.createElementNS(space, name);
@@ -177,6 +178,8 @@
     const box = el("div", { className: "arcs", tabIndex: 0, role: "group" }, svg);
     box.setAttribute("aria-label", _("Lines from the query to the keys that it attends to"));
     const set = (labels, weights, at) => {
+      // Chinese characters are wider than letters.
+      step = labels.some((label) => label > "\u3000") ? 17 : 13;
       const wide = labels.length * step;
       for (const [key, value] of [["width", wide], ["height", high + 34], ["aria-hidden", true]]) svg.setAttribute(key, value);
       const x = (i) => (i + 0.5) * step;
@@ -247,7 +250,10 @@
 
   // Writing on, token by token, after the tokens of `read()`. `step(token, state)` returns `{logits,
   // state}`, as does `begin()` where reading takes more than steps, `wrote(tokens, result)` hears of each token, and `end` is a token that ends the text.
-  const writer = (model, { read = () => [], step, begin, wrote = () => {}, end = -1, banned = [], n = 200 }) => {
+  // `rule(tokens)` says what may come next: a `token` that must, tokens that are `banned`, or that the text is `over`; then `done(tokens)` hears of it.
+  // `say` makes a text of tokens, and `more` counts the seed on, so that each press writes another text.
+  const writer = (model, { read = () => [], step, begin, wrote = () => {}, end = -1, banned = [], n = 200, label = _("Write on"), more = false,
+    rule = () => ({ banned }), say = (tokens) => live.decode(tokens, model), done = () => {} }) => {
     begin ??= () => {
       let result;
       for (const token of read()) result = step(token, result?.state);
@@ -258,25 +264,28 @@
     const speed = el("p", { className: "small" });
     const seed = el("input", { type: "number", value: "1", min: 0, step: 1 });
     let run = 0, running = false;
-    const finish = () => { running = false; start.textContent = _("Write on") };
+    const finish = () => { running = false; start.textContent = label };
     const work = function* () {
       const random = live.random(seed.valueAsNumber || 0), tokens = [];
       let spent = 0, result = begin();
-      for (let i = 0; i < n; i++) {
-        const begun = performance.now();
-        const logits = result.logits.map((logit, token) => (banned.includes(token) ? -Infinity : logit));
-        const token = live.sample(logits, options, random);
+      for (let i = 0; result && i < n; i++) {
+        const begun = performance.now(), next = rule(tokens);
+        if (next.over) break;
+        const logits = result.logits.map((logit, token) => (next.banned?.includes(token) ? -Infinity : logit));
+        const token = next.token ?? live.sample(logits, options, random);
         if (token === end) break;
         tokens.push(token);
         result = step(token, result.state);
         spent += performance.now() - begun;
-        output.value = live.decode(tokens, model);
+        output.value = say(tokens);
         wrote(tokens, result);
         speed.textContent = _("{0} tokens, {1} ms a token on this device.", tokens.length, (spent / tokens.length).toFixed(2));
         yield;
       }
+      if (more) seed.value = +seed.value + 1;
+      done(tokens);
     };
-    const start = button(_("Write on"), async () => {
+    const start = button(label, async () => {
       const own = ++run;
       if (running) return finish();
       running = true;

@@ -5,18 +5,16 @@ of a letter and a digit, and then each letter once more, as a question. A letter
 times; its last digit counts.
 """
 
-import base64
 import json
 import string
 import sys
 from dataclasses import asdict
-from functools import cache
 from typing import Any
 
 import numpy
 import torch
 
-from docs_src.live.export import HERE, round_model
+from docs_src.live.export import HERE, delivered, model_as_delivered, round_model
 from labml_nn import create
 from labml_nn.experiments.data import Examples, Vocabulary, random_numbers
 from labml_nn.experiments.memory import RecallTask
@@ -148,31 +146,12 @@ def train(name: str) -> None:
 
 def read(name: str) -> dict[str, Any]:
     """What is delivered for a model."""
-    script = (HERE / "weights" / f"recall_{name}.js").read_text(encoding="utf-8")
-    data: dict[str, Any] = json.loads(script[script.index("{") : script.rindex("}") + 1])
-    return data
+    return delivered(f"recall_{name}")
 
 
-@cache
 def delivered_model(name: str) -> LanguageModel[Any]:
     """A model as the page runs it."""
-    data = read(name)
-
-    def numbers(text: str, kind: str) -> torch.Tensor:
-        return torch.from_numpy(numpy.frombuffer(base64.b64decode(text), kind).astype("float32"))
-
-    weights = {}
-    for key, entry in data["tensors"].items():
-        shape = entry["shape"]
-        if "int8" in entry:
-            rows = numbers(entry["int8"], "int8").view(shape[0], -1)
-            weights[key] = (rows * numbers(entry["scale"], "<f4")[:, None]).view(shape)
-        else:
-            weights[key] = numbers(entry["float32"], "<f4").view(shape)
-    model = create(MODELS[name][0], **data["config"])
-    # Buffers, such as the initial state of the Elman network, are not delivered.
-    model.load_state_dict({**model.state_dict(), **weights})
-    return model.eval()
+    return model_as_delivered(f"recall_{name}", MODELS[name][0])[0]
 
 
 if __name__ == "__main__":

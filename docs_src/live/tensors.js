@@ -7,16 +7,18 @@ const live = (window.pylit.live ??= {});
 // ## Weights
 // Each file of weights calls `live.weights`. Matrices come as int8 with a scale for each row,
 // vectors as float32, both in base64, because a script is all that a page may load from a disk.
+// Matrices of six bits have a character for each number; 92, the backslash, is left out.
 live.models = {};
 live.weights = (name, { tensors, ...about }) => {
   const weights = {};
-  for (const [key, { shape, int8, scale, float32 }] of Object.entries(tensors)) {
+  for (const [key, { shape, int8, int6, scale, float32 }] of Object.entries(tensors)) {
     const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer;
     if (float32) {
       weights[key] = Object.assign(new Float32Array(bytes(float32)), { shape });
       continue;
     }
-    const integers = new Int8Array(bytes(int8));
+    const number = (letter) => letter.charCodeAt(0) - 79 - (letter > "\\");
+    const integers = int6 ? Int8Array.from(int6, number) : new Int8Array(bytes(int8));
     const scales = new Float32Array(bytes(scale));
     const width = integers.length / shape[0];
     weights[key] = Object.assign(new Float32Array(integers.length), { shape });
@@ -142,6 +144,8 @@ live.sample = (logits, options, random) => {
 live.encode = (text, { characters }) => [...text].map((letter) => {
   const token = characters.indexOf(letter);
   if (token >= 0) return token;
+  if (characters.length > 100)
+    throw new RangeError(_("The character “{0}” is not among the {1} that the model knows; write another one.", letter, characters.length));
   throw new RangeError(
     _("The character “{0}” is not in the model's vocabulary; it knows A–Z, a–z, the digit 3, space, new line and ! $ & ' , - . : ; ?", letter),
   );

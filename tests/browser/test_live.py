@@ -1,5 +1,6 @@
 """Models that run in pages: opened by a button, shown, and answered in sentences."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -140,3 +141,32 @@ def test_a_model_that_does_not_load_gets_a_sentence(visit: Callable[..., Visit])
     window.page.locator("[data-live]").click()
     assert "did not load" in window.page.get_by_role("alert").inner_text()
     window.faults = [fault for fault in window.faults if "Failed to load" not in fault]
+
+
+def test_on_a_chinese_page_it_writes_a_poem_with_the_heads_that_a_reader_gives(
+    visit: Callable[..., Visit],
+):
+    window = opened(visit, f"zh/{MHA}", 1440, "light")
+    page = window.page
+    loaded = [url.rpartition("/")[2] for url in window.requests if "/live/weights/" in url]
+    assert loaded == ["tang.js", "verse.js"]
+    heads, write = page.locator(".live input[type=text]"), page.locator(".live .writer > button")
+    poem, field = page.locator(".live .writer .written"), page.locator(".live textarea")
+    for given in ("山水风月", ""):
+        heads.fill(given)
+        field.fill("白日依山尽，黄河入")
+        write.press("Enter")
+        expect(write).to_have_text("写诗", timeout=60_000)
+        lines = re.findall("[^，。\n]+", poem.inner_text())
+        assert [len(line) for line in lines] == [5, 5, 5, 5]
+        # What it has written is what one sees attention in.
+        assert field.input_value() == poem.inner_text()
+        if given:
+            assert "".join(line[0] for line in lines) == given
+        else:
+            assert poem.inner_text().startswith("白日依山尽，黄河入")
+    heads.fill("山水a月")
+    write.press("Enter")
+    expect(page.locator(".live .outcome ~ .after .fault")).to_contain_text("“a”不在")
+    field.fill("abc")
+    expect(page.locator(".live .field .fault")).to_contain_text("“a”不在模型认识的")

@@ -13,7 +13,7 @@ from playwright.sync_api import sync_playwright
 from sweeps import swept
 
 from docs_src.live import recall
-from docs_src.live.export import NAMES, rounded_model
+from docs_src.live.export import NAMES, model_as_delivered, rounded_model
 from labml_nn.experiments.data import random_numbers
 
 pytestmark = pytest.mark.browser
@@ -60,6 +60,15 @@ READ_LINE = """([weights, script, tokens]) => {
   return { read, numbers: live.panel.count(state) };
 }"""
 
+#: The logits after each token.
+READ_LINE_OF = """([weights, script, tokens]) => {
+  let state, logits;
+  return tokens.map((token) => {
+    ({ logits, state } = live[script].step(live.models[weights], token, state));
+    return [...logits];
+  });
+}"""
+
 WRITE = """([name, tokens, source, seed]) => {
   const model = live.models[name], { step, encode } = live[name], random = live.random(seed);
   let state = source ? encode(model, source) : undefined, logits;
@@ -95,6 +104,7 @@ def page(request, chromium, tmp_path_factory):
     scripts = dict.fromkeys([*NAMES, *(script for script, *_ in recall.MODELS.values())])
     parts = ["tensors", *scripts, *(f"weights/{name}" for name in NAMES), "recall"]
     parts += [f"weights/recall_{name}" for name in recall.MODELS]
+    parts += ["weights/tang"]
     shutil.copytree(LIVE, folder, dirs_exist_ok=True)
     scripts = "<script>window.pylit = { _: (text) => text }</script>"
     scripts += "".join(f'<script src="{part}.js"></script>' for part in parts)
@@ -133,6 +143,18 @@ def test_logits_are_those_of_torch(name, texts, page):
             largest = max(largest, (torch.tensor(read[got]) - wanted).abs().max().item())
     print(f"{name}: largest difference {largest:.1e}")
     assert largest < 1e-3
+
+
+POEM = "\n\n床前明月光\n疑是地上霜\n举头望明月\n低头思故乡\n\n白日依山尽\n黄河入海流\n"
+
+
+def test_logits_of_the_chinese_model_are_those_of_torch(page):
+    model, vocabulary = model_as_delivered("tang", "autoregressive")
+    tokens = vocabulary.encode((POEM * 3)[:90]).tolist()
+    with torch.no_grad():
+        expected = model(torch.tensor(tokens)[:, None])[0][:, 0]
+    read = page.evaluate(READ_LINE_OF, ["tang", "autoregressive", tokens])
+    assert (torch.tensor(read) - expected).abs().max() < 1e-3
 
 
 def numbers_of(state):

@@ -9,7 +9,14 @@ from torch.nn import functional as F
 import labml_nn
 from docs_src.figures import live as figures
 from docs_src.live import recall
-from docs_src.live.export import HERE, NAMES, read_run, round_model, rounded_model
+from docs_src.live.export import (
+    HERE,
+    NAMES,
+    model_as_delivered,
+    read_run,
+    round_model,
+    rounded_model,
+)
 from labml_nn.attention_maps import attention_maps
 from labml_nn.recurrent import delta_net, gated_delta_net
 from labml_nn.recurrent.linear_attention import feature_map
@@ -463,3 +470,56 @@ def test_weights_and_losses_are_those_of_the_trained_models(name):
     best = run.result()["result"]["best_validation_loss"]
     assert delivered["loss"]["before"] == pytest.approx(best, abs=1e-4)
     assert delivered["loss"]["after"] == pytest.approx(best, abs=5e-4)
+
+
+# --- The model of the Chinese pages
+STORKS = "\n\n白日依山尽\n黄河入海流\n欲穷千里目\n更上一层楼"
+
+
+def place(line, character):
+    """Where a character of the poem stands, after the blank line."""
+    return 2 + 6 * line + character
+
+
+def chinese_heads(text):
+    """The attention weights of all heads of the Chinese transformer, `[T, S, 12]`."""
+    model, vocabulary = model_as_delivered("tang", "autoregressive")
+    maps = attention_maps(model, tokens_of(text, vocabulary), vocabulary=vocabulary.texts)
+    return torch.cat([one.weights[:, :, 0] for one in maps], dim=-1)
+
+
+def test_a_head_looks_at_the_same_place_of_the_line_before():
+    weights = chinese_heads(STORKS)[..., 5]
+    places = [(place(n, i) - 1, place(n - 1, i)) for n in (1, 3) for i in range(5)]
+    mean = sum(weights[query, key].item() for query, key in places) / len(places)
+    assert mean == pytest.approx(0.83, abs=0.005)
+
+
+def test_a_head_looks_back_by_two_characters():
+    weights = chinese_heads(STORKS)[..., 6]
+    places = [place(line, i) for line in range(4) for i in (2, 3, 4)]
+    mean = sum(weights[t, t - 2].item() for t in places) / len(places)
+    assert mean == pytest.approx(0.91, abs=0.005)
+
+
+def test_a_colour_answers_a_colour_by_one_head():
+    model, vocabulary = model_as_delivered("tang", "autoregressive")
+
+    def shares():
+        with torch.no_grad():
+            found = model(tokens_of("\n\n白日依山尽\n", vocabulary))[0][-1, 0].softmax(-1)
+        return {one: found[vocabulary.texts.index(one)].item() for one in "青黄红"}
+
+    before = shares()
+    output = model.stack.layers[1].self_attn.output.weight
+    kept, size = output.detach().clone(), model.config.d_model // model.config.heads
+    with torch.no_grad(), labml_nn.kernels.disabled():
+        output[:, size : 2 * size] = 0
+        after = shares()
+        output.copy_(kept)
+    assert before == {
+        "青": pytest.approx(0.21, abs=0.005),
+        "黄": pytest.approx(0.06, abs=0.005),
+        "红": pytest.approx(0.03, abs=0.005),
+    }
+    assert after["青"] == pytest.approx(0.01, abs=0.005)

@@ -1,0 +1,69 @@
+"""The text on which the model of the Chinese pages was trained, and what is known of verses."""
+
+import json
+import re
+
+from docs_src.live import poems
+from docs_src.live.export import HERE, delivered
+
+#: Two poems as the package has them; the first is too long by two lines, the second has one of six.
+QUIET = {
+    "id": "a",
+    "paragraphs": [
+        "空山不見人，但聞人語響。",
+        "返景入深林，復照青苔上。",
+        "明月松間照，清泉石上流。",
+    ],
+}
+UNEVEN = {"id": "b", "paragraphs": ["白日依山盡矣，黃河入海流。", "欲窮千里目，更上一層樓。"]}
+
+
+def simplify(text: str) -> str:
+    return text.translate(str.maketrans("見聞語響復間盡黃窮層樓", "见闻语响复间尽黄穷层楼"))
+
+
+def test_four_lines_of_five_characters_make_a_poem() -> None:
+    text = poems.prepare([QUIET, UNEVEN, QUIET], simplify)
+    assert text == "空山不见人\n但闻人语响\n返景入深林\n复照青苔上\n\n"
+
+
+def test_rare_characters_are_left_out(monkeypatch) -> None:
+    monkeypatch.setattr(poems, "MOST_CHARACTERS", 3)
+    assert poems.prepare([QUIET], simplify) == ""
+
+
+def test_tones_are_those_of_nine_in_ten() -> None:
+    marked = {
+        **QUIET,
+        "strains": [
+            "平平仄仄平，仄平平仄仄。",
+            "仄仄仄平平，仄仄平平仄。",
+            "平仄平平仄，平平仄仄平。",
+        ],
+    }
+    found = poems.tones([marked], simplify, set("空山人不上"))
+    assert found == {"平": "人山空", "仄": "不"}
+
+
+def test_characters_rhyme_that_end_the_same_quatrains() -> None:
+    ends = ["光长香阳乡霜凉堂方芳忘床", "风中空同通东穷宫公功红翁"]
+    pairs = [(one, other) for group in ends for one in group for other in group if one != other]
+    text = "".join(f"一一一一一\n一一一一{a}\n一一一一一\n一一一一{b}\n\n" for a, b in pairs)
+    assert sorted("".join(sorted(one)) for one in poems.rhymes(text)) == sorted(
+        "".join(sorted(one)) for one in ends
+    )
+
+
+def test_what_is_delivered_fits_together_and_is_small() -> None:
+    data = delivered("tang")
+    script = (HERE / "weights/verse.js").read_text(encoding="utf-8")
+    verse = json.loads(script[script.index("{") : script.rindex("}") + 1])
+    known = {*data["characters"]}
+    assert len(known) == poems.MOST_CHARACTERS + 1 and "\n" in known
+    assert {*verse["平"]} | {*verse["仄"]} <= known and not {*verse["平"]} & {*verse["仄"]}
+    assert {*"".join(verse["韵"])} <= known and len("".join(verse["韵"])) == len(
+        {*"".join(verse["韵"])}
+    )
+    assert (HERE / "weights/tang.js").stat().st_size < 600_000
+    # Neither is the text itself.
+    assert not re.search("床前明月光|白日依山尽", json.dumps(data, ensure_ascii=False))
