@@ -33,7 +33,7 @@ MHA = "labml_nn/transformers/mha.html"
 FEEDBACK = "labml_nn/transformers/feedback/index.html"
 #: Pages of lessons, which have a panel and a replay; and those that have a panel.
 LESSONS = [*URLS.values()]
-PANELS = [*LESSONS, "memory.html", f"zh/{MHA}"]
+PANELS = [*LESSONS, "memory.html"]
 #: How often a panel has computed.
 READY = "document.querySelector('.live')?.dataset.ready"
 #: What costs seconds on each of many pages is looked at small and dark, or large and light.

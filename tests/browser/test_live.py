@@ -10,6 +10,8 @@ from sweeps import swept
 
 pytestmark = pytest.mark.browser
 
+#: With the page whose model has read Chinese.
+IN_PAGES = [*PANELS, f"zh/{MHA}"]
 #: How far a page moved what was seen, without the reader.
 MOVED = """new Promise(resolve => new PerformanceObserver(list => resolve(list.getEntries()
   .reduce((sum, { value, hadRecentInput }) => sum + (hadRecentInput ? 0 : value), 0)))
@@ -24,7 +26,7 @@ def opened(visit: Callable[..., Visit], url: str, width: int, theme: str) -> Vis
     return window
 
 
-@pytest.mark.parametrize(("url", "width", "theme"), each_in_one_look(PANELS))
+@pytest.mark.parametrize(("url", "width", "theme"), each_in_one_look(IN_PAGES))
 def test_panel(url: str, width: int, theme: str, visit: Callable[..., Visit]):
     """It opens by keyboard, shows its observations, fits, and axe finds nothing.
 
