@@ -139,6 +139,7 @@ presets.html: learning rate warmup
 command_line | tiny_shakespeare | experiments: how to train on my own text
 saving.html | checkpoint: how do I save and load a model
 saving.html | checkpoint | moved | transformers: load old checkpoints
+checkpoint.html: fine-tune; how do I fine-tune a saved model
 language_model.html | glossary: what is perplexity
 results.html | memory: which model is best
 models.html | autoregressive: how many parameters does a transformer have
