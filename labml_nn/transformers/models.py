@@ -962,6 +962,9 @@ class EncoderDecoder(nn.Module):
 #   it to the sums of embeddings and positions; here there is none.
 # * **Greedy decoding** in place of beam search.
 #
+# `nn.TransformerEncoderLayer` of PyTorch has post-norm unless you say otherwise. [Our
+# notes on its lines](../../torch/nn/modules/transformer.py) show both.
+#
 # ## Parameters
 #
 # | Parameter | Shape |
