@@ -537,7 +537,7 @@ def line_by_hand():
         ("forget", "f", GATE, 48.0),
         ("output", "o", GATE, 78.0),
         ("candidate", "g", CANDIDATE, 106.0),
-        ("cell", "c", KEPT, 136.0),
+        ("cell state", "c", KEPT, 136.0),
         ("shown", "h", HIDDEN, 168.0),
     )
     for words, _, tone, y in rows:
@@ -618,12 +618,12 @@ def shown_apart():
                     y + dy,
                     f"{count}: {words}",
                     "start" if dx > 8 else "end" if dx < 0 else "middle",
-                    "on halo",
+                    f"t{tone} halo",
                 )
             )
             told.append(f"{shown(size * count)} is shown as {words}")
-    plot.note(1.35, 0.36, "one step is 0.3")
-    plot.note(3.2, 0.86, "one step is 1", "end")
+    plot.add(text(*plot.at(1.35, 0.36), "one step is 0.3", classes=f"t{KEPT}"))
+    plot.add(text(*plot.at(3.2, 0.83), "one step is 1", "end", f"t{HIDDEN}"))
     return Figure([plot.panel()], f"Points on the curve of tanh: {', '.join(told)}.")
 
 
@@ -757,7 +757,7 @@ def by_depth():
     for model, tone in (("Elman, 34 units", GREY), ("Elman", HIDDEN), ("LSTM", KEPT)):
         for run in found[model]:
             plot.line(task.TESTED, run, tone)
-    plot.add(text(*plot.at(2, 0.66), "LSTM", "start", f"t{KEPT} halo"))
+    plot.add(text(*plot.at(2, 0.89), "LSTM", "start", f"t{KEPT} halo"))
     plot.add(text(*plot.at(2, 0.13), "Elman", "start", f"t{HIDDEN} halo"))
     drawn = (1, 5, 10, 20, 30, 40)
     for model in ("LSTM", "Elman", "Elman, 34 units"):

@@ -12,9 +12,9 @@ tones: >
 ---
 
 You read a formula from left to right: `f(g(x` … How many brackets are still open? Two.
-You did not look back. You kept a count in mind. At each opening bracket you added one
-to it, at each closing bracket you took one away, and at letters you left it alone. The
-**LSTM** ([@hochreiter1997long]) is a network that can do the same.
+You did not look back. You kept a count: at each opening bracket you added one, at each
+closing bracket you took one away, and at letters you left it alone. The **LSTM**
+([@hochreiter1997long]) is a network that can do the same.
 
 ![*f(g(x))* through one cell of an LSTM, by weights that we choose below. A ring is a
 valve: with a 1 it is open, with a 0 closed. At a bracket it is open, and 1 or −1 is
@@ -23,127 +23,124 @@ added to the count.](figure:lstm.flow)
 Can the [Elman network](../recurrent/elman/__init__.py) keep such a count? It reads one
 **token** after the other, here one character. What it remembers is its **hidden
 state**, a vector of numbers, which it computes anew at each step, from the token and
-from the state before. Each number goes through a tanh, a function that squeezes
-everything into the range from −1 to 1. Take a single such number, a *unit*, that adds 1
-at an opening bracket and subtracts 1 at a closing one, $h_t = \tanh(h_{t-1} \pm 1)$. It
-begins at 0. The first bracket gives $\tanh(0 + 1) = 0.76$, and the second one
-$\tanh(0.76 + 1) = 0.94$.
+from the state before. A tanh squeezes each number into the range from −1 to 1. Take one
+such number, a *unit*, that begins at 0, adds 1 at an opening bracket and subtracts 1 at
+a closing one, $h_t = \tanh(h_{t-1} \pm 1)$. The first bracket gives $\tanh(0 + 1) =
+0.76$, and the second one $\tanh(0.76 + 1) = 0.94$.
 
 ![Three opening brackets.](figure:lstm.tanh)
 
-This unit cannot count. Two and three open brackets look nearly the same, 0.94 and 0.96,
-because the tanh squeezes every state below 1. After three closing brackets the state
-should be back at 0, and it is at −0.94.
+This unit cannot count. Two and three open brackets look nearly the same, 0.94 and 0.96.
+After three closing brackets the state should be back at 0, and it is at −0.94.
 
 ![The count, and what the unit makes of it.](figure:lstm.unit)
 
-What if we add only 0.1 for each bracket? Near 0 the tanh hardly bends, and three
-brackets give 0.29, nearly right. But the tanh also acts at letters, where nothing
-should change. After a hundred letters 0.29 has become 0.11, which looks like a single
-bracket.
+What if we add only 0.1? Near 0 the tanh hardly bends, and three brackets give 0.29,
+nearly right. But the tanh also acts at letters. After a hundred of them 0.29 has become
+0.11, which looks like a single bracket.
 
 ![A hundred letters wear the count down.](figure:lstm.fading)
 
-**Do not rewrite the memory. Add to it.** This is the idea of the LSTM. Beside the
-hidden state $h_t$ it has a second vector, the **cell state** $c_t$, which no tanh
-squeezes from step to step. To begin with, the new one is the old one plus something:
-$c_t = c_{t-1} + 1$ at an opening bracket, and $c_t = c_{t-1} - 1$ at a closing one. Now
-three brackets are 3.
+**Do not rewrite the memory. Add to it.** Beside the hidden state $h_t$ an LSTM has a
+second vector, the **cell state** $c_t$, which no tanh
+squeezes from step to step. To begin with, let $c_t = c_{t-1} + 1$ at an opening
+bracket, and $c_t = c_{t-1} - 1$ at a closing one. Now three brackets are 3.
 
 ![The same three brackets.](figure:lstm.lanes)
 
-**When do we add?** What may be added is called the **candidate** $g_t$. In our count it
-is −1 at a closing bracket, and 1 at every other token. But at a letter nothing may be
-added. So a number from 0 to 1 multiplies the candidate, the **input gate** $i_t$. You
-may think of it as a valve, in all pictures a ring with its number: at 1 a disc fills
-the ring, and the valve is open; at 0 it is closed. The network computes this number
-anew at each step.
+**When do we add?** What may be added is the **candidate** $g_t$. In our count it is −1
+at a closing bracket, and 1 at any other token, even at a letter, where nothing may be
+added. So a number from 0 to 1 multiplies the candidate, the **input gate** $i_t$. Think
+of it as a valve, in all pictures a ring: at 1 a disc fills it, and the valve is open;
+at 0 it is closed. The network computes it anew at each step.
 
 ![At the bracket 1 · 1 is added. At the letter 0 · 1 is, so the candidate does not
 matter.](figure:lstm.input_gate)
 
 **When do we forget?** At the end of a line the count should start anew. So there is a
-valve in the line of the cell state itself, the **forget gate** $f_t$, which multiplies
-the old cell state. Its name is misleading: at 1 all of the old state stays, and at 0 it
-is forgotten.
+valve in the line of the cell state itself, the **forget gate** $f_t$. Despite its name,
+at 1 all of the old state stays, and at 0 it is forgotten.
 
 ![A count of 2 meets the forget gate.](figure:lstm.forget_gate)
 
-**What is shown?** Whatever comes after the cell, and the gates of the next step, see
-only the hidden state. It is a copy of the cell state, squeezed by a tanh and multiplied
-by the **output gate** $o_t$: $h_t = o_t \cdot \tanh(c_t)$. Here the tanh is back, but
-in a side branch, where it does not touch the cell state.
+**What is shown?** Of the two states, whatever comes after the cell, and the gates of
+the next step, see only the *hidden* one. It is a copy of the cell state, squeezed by a
+tanh and multiplied by the **output gate** $o_t$: $h_t = o_t \cdot \tanh(c_t)$. The tanh
+is back, but in a side branch. Why hide anything? Because others act on what they see.
+For example, a [trained cell](#try-it) that knows when a line should end is hidden at
+the first letter of many words, where no line ends.
 
 ![Shown or not, the cell state stays 2.](figure:lstm.output_gate)
 
-One number of the cell state, with its candidate and its three gates, is a **cell**. Let
-us see one at work. The second bracket of `f(g(x))` meets the cell state 1. The forget
-gate is open, so $1 \cdot 1$ stays. The input gate is open, so $1 \cdot 1$ is added. The
-new cell state is 2, and $1 \cdot \tanh(2) = 0.96$ is shown.
+One number of the cell state, with its candidate and its three gates, is a **cell**. The
+second bracket of `f(g(x))` meets the cell state 1. All gates are open, so $1 \cdot 1$
+stays, $1 \cdot 1$ is added, and of the new cell state 2 $1 \cdot \tanh(2) = 0.96$ is
+shown.
 
 ![Thin lines: the token decides on the gates and on the candidate.](figure:lstm.cell)
 
 ## A line by hand
 
-How is a gate computed? It begins like a state of the Elman network, with a sum
-$W x_t + U h_{t-1} + b$. Here $x_t$ is the token as a vector, and $h_{t-1}$ is what was
-shown at the step before. $W$, $U$ and $b$ are weights, which training finds. Then comes
-the **sigmoid** $\sigma(a) = 1 / (1 + e^{-a})$, which lies between 0 and 1. So a sum of
-10 opens a gate, and a sum of −10 closes it. A candidate may be negative. Therefore it
-is the tanh of its sum: nearly 1 for a sum of 10, and nearly −1 for −10.
+How is a gate computed? It begins like a state of the Elman network, with a sum, one of
+the four in $W x_t + U h_{t-1} + b$. Here $x_t$ is the token as a vector, $h_{t-1}$ is
+what was shown at the step before, and training finds $W$, $U$ and $b$. Then comes the
+**sigmoid** $\sigma(a) = 1 / (1 + e^{-a})$, which lies between 0 and 1. So a sum of 10
+opens a gate, and −10 closes it. A candidate may be negative, so it is the tanh of its
+sum: nearly 1 for 10, and nearly −1 for −10.
 
 ![Sums and gates.](figure:lstm.sigmoid)
 
-We choose weights by hand. In our count the token alone decides, so let $U$ and $b$ be
+We choose weights by hand. In our count the token alone decides, so $U$ and $b$ are
 zero. There are four kinds of tokens: letters, two brackets, and the end of a line, `⏎`.
-As a vector a token has a 1 at its kind and zeros elsewhere (it is *one-hot*). For
-example, an opening bracket is $(0, 1, 0, 0)$. Multiplied by this vector, $W$ gives its
-second column. So it has a column for each kind of token, and a row for each of the four
-sums.
+As a vector a token has a 1 at its kind and zeros elsewhere (it is *one-hot*): an
+opening bracket is $(0, 1, 0, 0)$. With this vector $W$ gives its second column. So it
+has a column for each kind of token, and a row for each of the four sums.
 
 ![The framed column is that of the opening bracket: all four sums are
 10.](figure:lstm.weights)
 
-Read a line with this cell. Then turn its valves, or choose another line. A slider sets
-how far a gate can open.
+Read a line with this cell. Then choose another line, or set with a slider how far a
+gate can open.
 
-1. The first bracket. All gates are open, and the candidate is 1. The cell state was 0,
-   and it becomes $1 \cdot 0 + 1 \cdot 1 = 1$. Shown is $\tanh(1) = 0.76$.
+1. The first bracket. All gates are open, and the candidate is 1. The cell state becomes
+   $1 \cdot 0 + 1 \cdot 1 = 1$. Shown is $\tanh(1) = 0.76$.
 
-2. The second bracket, after the letter *g*. The token is the same, and so are the
-   gates. But the cell state was 1, and it becomes $1 \cdot 1 + 1 \cdot 1 = 2$.
+2. The second bracket, after the letter *g*. The gates are the same, but the cell state
+   was 1. It becomes $1 \cdot 1 + 1 \cdot 1 = 2$.
 
-3. The letter *x*. The input gate is closed, and $1 \cdot 2 + 0 \cdot 1 = 2$. The count
-   stays.
+3. The letter *x*. The input gate is closed, and $1 \cdot 2 + 0 \cdot 1 = 2$.
 
 4. The last bracket. The candidate is −1, so $1 \cdot 1 + 1 \cdot (-1) = 0$. All
    brackets are closed.
 
 5. The end of the line. The forget gate is closed, and the cell state is 0, whatever it
-   was. Here it was 0 already, in the other lines not.
+   was.
 
 ![From above: the gates of each token, its candidate, the cell state, and what is shown.
 Numbers are rounded: an open gate is 0.99995, and a closed one
 0.00005.](figure:lstm.line_by_hand)
 
 **What is $U$ for?** With it a gate decides by what was shown before. Suppose that
-brackets in a comment, after a `#`, should not count. A second cell adds 1 at `#`, so
-inside a comment it shows 0.76. Let $U$ put −30 times this number into the sum of our
-input gate. At a bracket in a comment that sum is $10 - 30 \cdot 0.76 = -12.8$, and the
-gate is closed. The bias $b$ is what a sum begins with, whatever comes.
+brackets in a comment, after a `#`, should not count. A second cell adds 1 at `#`, a
+fifth kind of token, so inside a comment it shows 0.76. Let $U$ put −30 times this
+number into the sum of our input gate. At a bracket that sum is now $10 - 30 \cdot 0.76
+= -12.8$, and the gate is closed. The bias $b$ is what a sum begins with.
 
-![What a cell shows at one token reaches the sums at the next.](figure:lstm.comment)
+![What a cell shows at one token reaches the sums at the next: −22.8 is −30 times the
+0.76 of the row above.](figure:lstm.comment)
 
 **Does the tanh not hide the count again?** Two brackets are shown as 0.96 and three as
-0.995, hardly apart. But turn the input gate down to 0.3. Then two brackets are 0.6,
-shown as 0.54, and three are 0.9, shown as 0.72. In the Elman unit such small steps were
-worn down at each letter. In a cell they are safe.
+0.995. But turn the input gate down to 0.3. Then two are 0.6, shown as 0.54, and three
+are 0.9, shown as 0.72. In the Elman unit such small steps were worn down at each
+letter; in a cell they stay. This only moves the limit: six and seven are shown as 0.95
+and 0.97, and more need still smaller steps. But *whether* a bracket is open is seen at
+any count.
 
 ![The same counts, with large steps and with small ones.](figure:lstm.shown_apart)
 
 **In one formula.** A layer has $N$ such cells, and all these are vectors with one
-number for each cell. Each of the four sums has its own $W$, $U$ and $b$. ($\odot$
-multiplies two vectors number by number.)
+number for each cell. $W_i$ is the part of $W$ for the input gates, now $N$ rows, and so
+on. ($\odot$ multiplies two vectors number by number.)
 
 \begin{align}
 i_t &= \sigma(W_i x_t + U_i h_{t-1} + b_i) \\
@@ -160,60 +157,61 @@ to the code.](figure:lstm.formula)
 ## Learning over long gaps
 
 Suppose that a bracket is needed a hundred letters later, and that the prediction there
-is wrong. What should have been stored at the bracket? The **gradient** tells the
-network, if it arrives: how much a small change of each number changes the loss, which
-measures the error. In the backward pass it is multiplied at each step by how much one
-state changes the next. In our cell at a letter, $c_t = f_t \, c_{t-1}$, this factor is
-the forget gate, and $0.99995^{100} = 0.995$ arrives, nearly all. In the Elman unit,
-$h_t = \tanh(h_{t-1})$, it is the slope of the tanh, $1 - h_t^2$. After three brackets a
-letter makes 0.74 of 0.96, where the slope is $1 - 0.74^2 = 0.45$. Three letters leave
-0.18 of the gradient, and a hundred leave 0.002.
+is wrong. What should have been stored at the bracket? The network learns it from the
+**gradient**, how much a small change of each number changes the loss. In the backward
+pass it is multiplied at each step by how much one state changes the next. In our cell
+at a letter, $c_t = f_t \, c_{t-1}$, this factor is the forget gate, and $0.99995^{100}
+= 0.995$ arrives. In the Elman unit, $h_t = \tanh(h_{t-1})$, it is the slope of the
+tanh, $1 - h_t^2$. After three brackets a letter makes 0.74 of 0.96, where the slope is
+$1 - 0.74^2 = 0.45$. Three letters leave 0.18 of the gradient, and a hundred leave
+0.002.
 
 ![From right to left: what is left of a gradient of 1.](figure:lstm.chain)
 
-That cell had its gates open. In a new network $W$ and $U$ are small, so each sum is
-near its bias. With a bias of 0 a forget gate begins at $\sigma(0) = 0.5$, and after ten
-steps $0.5^{10} = 0.001$ is left. That is *less* than in a new Elman network. With a
-bias of 1, which we use, it is ten times *more* after 30 steps, and with a bias of 3
-most is left. [More on that](#the-gradient) follows below.
+That cell had its gates open. In a new network $W$ and $U$ are small, so each forget
+gate is near $\sigma$ of its bias: 0.5 for a bias of 0, 0.73 for 1, and 0.95 for 3. With
+a bias of 0, about $0.5^{10} = 0.001$ of a gradient comes through the cell states of ten
+steps. The graph has more, 0.004, because gradients take a second way, through hidden
+states and $U$ ([more](#the-gradient)). That is *less* than in a new Elman network. With
+a bias of 1, which we use, there is ten times *more* than in the Elman network after 30
+steps, and with 3 about half is left after 50.
 
-![New layers of 128 cells or units, random inputs; *bias* is that of the forget
-gates.](figure:lstm.gradient)
+![New layers of 128 cells or units, random inputs; *bias* is that of the forget gates.
+Both ways are in it.](figure:lstm.gradient)
 
 ## When the count decides
 
-A line opens 1 to 20 brackets and closes them all again, with letters in between. Is a
-bracket still open? The network should say so after every character. At the last bracket
-of a line with 20 it must know that there was one for each that was opened, up to 80
-steps before.
+A line opens 1 to 20 brackets and closes them all again, with letters in between. After
+every character the network should say whether a bracket is open. At the last of 20 it
+must know that there was one for each that was opened, up to 80 steps before.
 
 ![A short line of this kind.](figure:lstm.task_line)
 
 We train three networks on such lines, with five seeds each: an LSTM of 16 cells, an
 Elman network of 16 units, and one of 34 units, which has as many weights as the LSTM. A
-line is right only if all its answers are. All five LSTMs read every line with up to 20
-brackets without a mistake. The Elman networks manage one in ten at best, and fail even
-at a single bracket, as they do not count. At the last bracket they mostly still answer
-*open*, and notice a few letters later. At 25 brackets, more than in training, the LSTMs
-make hardly a mistake. But a learned count is not exact, and at 40 most of them fail.
+line is right only if all its answers are. All five LSTMs read all lines with up to 20
+brackets right. The Elman networks manage one in ten at best. They fail even at a single
+one, as training found a rule without a count: at the last bracket they mostly still
+answer *open*, and notice a few letters later. At 25 brackets the LSTMs make hardly a
+mistake. But a learned count is not exact, and at 40 most of them fail.
 
 ![Wrong answers: in lines of 1 to 20 brackets. Grey: Elman networks of 34 units. [How it
 was measured](#the-task-with-the-brackets).](figure:lstm.by_depth)
 
 ## Gains and price
 
-A cell keeps a number over many steps, adds to it, and nothing bounds the sum. But we
-compute four sums where the Elman network has one, so a step costs four times as much.
-The steps must still wait for each other. And a layer of $N$ cells has no more than $2N$
-numbers to remember everything with.
+A cell keeps a number over many steps, adds to it, and nothing bounds the sum. But four
+sums cost four times as much as the one of the Elman network. The steps must still wait
+for each other. And a layer of $N$ cells has no more than $2N$ numbers to remember
+everything with.
 
 ![What a step computes, and what it keeps.](figure:lstm.price)
 
 ## The whole in code
 
-The two lines for `c` and `h` are the LSTM, and all else is a loop. The last lines set
-the weights by hand, and print what is shown along `f(g(x))⏎`. The module below computes
-the same, and calls `W` and `U` `input_lin` and `hidden_lin`.
+A line computes the four sums, still without σ and tanh, and the two below are the LSTM.
+The last lines set the weights by hand, and print what is shown. The module below calls
+`W` and `U` `input_lin` and `hidden_lin`.
 
 ```python
 import torch
@@ -251,19 +249,19 @@ print((100 * shown).round().int().flatten().tolist())  # in hundredths
 
 ## Try it
 
-Two layers of 128 cells, the second one reading what the first one shows, run in this
-page. Trained on Shakespeare for about two minutes of one CPU core, they write like
-this:
+Two layers of 128 cells run in this page. Trained on Shakespeare for about two minutes
+of one CPU core, they write like this:
 
 > BUCKINGHAM: How cure of your great. LUCIO: The chirg, if is your pluck hath where not
 > the city with me fear,--thish he shame.
 
-One of these cells knows how much of a line is left. Watch its gates while they read
-what you type, and hold its forget gate open to see what the network needs it for.
-Another cell has learned to count characters. Is that of any use?
+One of these cells knows how much of a line of speech is left. (In a speaker's name it
+rises, but at the colon, where the line ends anyway, its output gate closes.) Watch its
+gates while they read what you type, and hold its forget gate open to see what it is
+for. Another cell counts characters, in steps so large that its tanh hides the count.
 
-![A cell that is filled at the beginning of a line, keeps its state within each word,
-and loses some at each space.](figure:live.clock)"""
+![A cell that is filled at the beginning of a line of speech, keeps its state within
+each word, and loses some at each space.](figure:live.clock)"""
 
 from dataclasses import dataclass
 from typing import NamedTuple, cast
@@ -335,9 +333,9 @@ class LSTMCell(nn.Module):
         self.hidden_lin = nn.Linear(hidden_size, 4 * hidden_size)
         self.input_lin = nn.Linear(input_size, 4 * hidden_size, bias=False)
 
-        # A new network should remember. With a bias of 0 a forget gate begins at
-        # $\sigma(0) = 0.5$, and after ten steps $0.5^{10} = 0.001$ of a cell state is
-        # left. With a bias of 1 it begins at $\sigma(1) = 0.73$, which leaves 0.04.
+        # A new network should remember. With a bias of 0 a forget gate begins near
+        # $\sigma(0) = 0.5$, and after ten steps about $0.5^{10} = 0.001$ of a cell state
+        # is left. With a bias of 1 it begins near $\sigma(1) = 0.73$, which leaves 0.04.
         # That is enough for a [gradient](#the-gradient) to begin with
         # ([@jozefowicz2015empirical]).
         with torch.no_grad():

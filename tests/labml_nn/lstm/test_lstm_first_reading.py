@@ -11,6 +11,7 @@ import torch
 from shown_programs import blocks as shown
 from stages import check_first, play
 
+from docs_src.figures import live
 from docs_src.figures import lstm as figures
 from docs_src.gates import disc
 from docs_src.tasks import last_bracket, results
@@ -88,6 +89,13 @@ def test_how_far_the_gradient_reaches():
     at = figures.FAR.index
     zero, one, three = (figures._arriving(bias) for bias in figures.BIASES)
     elman = figures._arriving(None)
+    # Along the cell states alone, the product of the gates; more arrives in fact.
+    text = flat(LESSON)
+    gates = [f"{1 / (1 + math.exp(-bias)):.2f}".removesuffix("0") for bias in figures.BIASES]
+    assert "{} for a bias of 0, {} for 1, and {} for 3".format(*gates) in text
+    assert round(0.5**10, 3) == 0.001 == round(figures._arriving(0.0, cut=True)[at(10)], 3)
+    assert f"The graph has more, {zero[at(10)]:.3f}" in text
+    assert "with 3 about half is left after 50" in text
     assert zero[at(30)] < elman[at(30)]
     assert one[at(30)] / elman[at(30)] == pytest.approx(10, abs=2)
     assert three[at(50)] == pytest.approx(0.5, abs=0.05) and three[at(30)] > 0.5
@@ -101,6 +109,37 @@ def test_how_far_the_gradient_reaches():
 def test_small_steps_are_shown_apart():
     told = [round(math.tanh(step * n), 3) for step in (1, 0.3) for n in (2, 3)]
     assert told == [0.964, 0.995, 0.537, 0.716]
+    six, seven = (f"{math.tanh(0.3 * n):.2f}" for n in (6, 7))
+    assert f"six and seven are shown as {six} and {seven}" in flat(LESSON)
+
+
+@torch.no_grad()
+def test_when_the_trained_cell_is_hidden():
+    """At the first letter of many words, and at the colon behind a name, where it rises."""
+    read = (
+        "KING RICHARD II:\nWhat must the king do now? must he submit?\nThe king shall do it: must "
+        "he be deposed?\n\nROMEO:\nBut, soft! what light through yonder window breaks?"
+    )
+    model, vocabulary = live._trained("lstm")
+    first, cell = model.lstm.cells
+    below = above = h = c = torch.zeros(1, model.config.d_hidden)
+    shown, kept = [], []
+    for x in live._embedded(model, vocabulary, read):
+        below, above = first(x, below, above)
+        sums = cell.hidden_lin(h) + cell.input_lin(below)
+        h, c = cell(below, h, c)
+        shown.append(torch.sigmoid(sums.view(4, -1)[3, 56]).item())
+        kept.append(c[0, 56].item())
+    speech, hidden = [], []
+    for begin, end in ((m.start(), m.end()) for m in re.finditer(r"[^\n]+", read)):
+        if end - begin < 20:  # a name
+            assert max(kept[begin:end]) == kept[end - 2] > 2 * kept[begin]
+            assert read[end - 1] == ":" and shown[end - 1] < 0.06
+        else:
+            speech += [t for t in range(begin + 1, end) if read[t - 1] == " "]
+            hidden += [t for t in range(begin + 1, end) if shown[t] < 0.5]
+            assert kept[end - 1] < 0.4 < kept[begin + 1] / 3
+    assert set(hidden) < set(speech) and len(hidden) > len(speech) / 2
 
 
 def test_a_tanh_at_each_step_loses_a_count_of_small_steps():
