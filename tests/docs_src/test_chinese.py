@@ -15,6 +15,11 @@ LESSONS = (
     "labml_nn/transformers/models.md",
     "labml_nn/recurrent/elman/__init__.md",
     "labml_nn/transformers/feedback/__init__.md",
+    "labml_nn/lstm/__init__.md",
+    "labml_nn/lstm/gru.md",
+    "labml_nn/recurrent/linear_attention.md",
+    "labml_nn/recurrent/delta_net.md",
+    "labml_nn/recurrent/mamba2.md",
 )
 
 
