@@ -64,7 +64,7 @@ live.panel.fill = (panel) => {
     const some = tokens.slice(0, read.length);
     similar.set(some, read.map((_, t) => (t <= at ? dot(of(t).k, now.k) : 0)), at);
     written.set(some, read.map((_, t) => of(t).beta), at);
-    sentence.value = _("At {0}, character {1}, the answer is {2} as long as the value, and {3} of what is written goes into the memory.",
+    sentence.value = _("At {0}, character {1}, the answer is {2} as long as the value, and β is {3}.",
       quoted(tokens[at], model), at + 1, percent(Math.hypot(...now.answer) / Math.hypot(...now.v)), percent(now.beta));
     given.replaceChildren(...known().map(([letter, truth]) => {
       const shares = answers.get(letter), digit = shares.indexOf(Math.max(...shares)), right = digit === truth;

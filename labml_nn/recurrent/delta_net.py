@@ -11,9 +11,9 @@ tones: {query: 3, q: 3, key: 1, k: 1, value: 2, v: 2, memory: 5, error: 6, loss:
 ---
 
 *Ann has 3 apples and 1 pear. Ben has 2 apples and 4 pears. Ann eats two apples, so she
-has 1 apple and 1 pear.* What does Ann have? One apple and one pear, of course. You have
-not added the third sentence to the first. You have *replaced* what you knew about Ann,
-and left alone what you knew about Ben.
+has 1 apple and 1 pear.* What does Ann have? One apple and one pear. You have not added
+the third sentence to the first. You have *replaced* what you knew about Ann, and left
+alone what you knew about Ben.
 
 ![What is known after each sentence: rows are people, columns
 fruits.](figure:delta_net.sentences)
@@ -35,7 +35,7 @@ $1 \cdot (3, 1) + 0 \cdot (2, 4) = (3, 1)$. A key with which we only read is cal
 
 **Adding fails.** The third sentence has Ann's key and the value (1, 1), which is added
 to her row. Ask for Ann, and you get 4 apples and 2 pears, the old value plus the new
-one. Their average, (2, 1), would be as wrong. Adding never removes anything.
+one. Adding never removes anything.
 
 ![Rows are Ann and Ben, columns apples and pears.](figure:delta_net.adding)
 
@@ -88,17 +88,16 @@ in 6 %.
 
 ## Similar keys
 
-**What if keys are not at right angles?** Let Cleo come in, with 5 apples. In a plane
-there is no third direction at right angles to both, so let her key be (0.6, 0.8). It
-has length 1, as the others. Cleo has no row of her own. She reads and writes 0.6 of
-Ann's row, and 0.8 of Ben's.
+**What if keys are not at right angles?** Let Cleo come in, with 5 apples. A plane has
+no third direction at right angles to both, so let her key be (0.6, 0.8). It has length
+1, as the others. Cleo has no row of her own. She reads and writes 0.6 of Ann's row, and
+0.8 of Ben's.
 
 ![Left: first number of a key to the right, second upwards. Right: before Cleo is
 written.](figure:delta_net.directions)
 
-You can check each line of this table. The error is the value minus the answer. For
-Cleo, 0.6 times the error is added to the first row of the memory, and 0.8 times to the
-second:
+The error is the value minus the answer. For Cleo, 0.6 times the error is added to the
+first row of the memory, and 0.8 times to the second:
 
 | pair | answer before | error | memory after, row 1 | row 2 |
 |:--|:--|:--|:--|:--|
@@ -144,8 +143,8 @@ $-(1 - S) = 2$, which is minus the error. So we go down if we step *against* the
 A step of $\beta$ times the error leads from 3 to $3 - 2 \beta$, and with $\beta = 1$ to
 the lowest point. Learning by such steps is called **gradient descent**, and $\beta$ is
 its learning rate. So each token is one step in which the large network teaches a small
-one, its memory. Linear attention takes steps, too. But its loss is $-S \cdot 1$, a
-slope that never ends. So what stands in the memory grows and grows.
+one, its memory. Linear attention takes steps, too. But its loss would be $-S \cdot 1$,
+a slope that never ends. So what stands in the memory grows and grows.
 
 ![The loss of Ann's apples, while her key comes with 1.](figure:delta_net.descent)
 
@@ -177,7 +176,8 @@ $$S_t = (I - \beta_t \, k_t^\top k_t) \, S_{t-1} + \beta_t \, k_t^\top v_t$$
 
 With keys of length 1, the transition multiplies what $k_t$ reads by $1 - \beta_t$. What
 keys at right angles to it read stays as it is. Ann's key reads a row. Cleo's reads a
-bit of both, so her transition changes both rows.
+bit of both, and $k^\top k$ has the rows (0.36, 0.48) and (0.48, 0.64). So her
+transition changes both.
 
 ![Ann's third sentence once more, and Cleo, both with β =
 0.5.](figure:delta_net.transition)
@@ -204,16 +204,16 @@ little](#training).
 ![Attention keeps keys and values.](figure:delta_net.price)
 
 The price is the answer, $k_t S_{t-1}$: a token must know it before it can write. So in
-the loop each token waits for the one before. It need not. Let $\beta$ be 1. The memory
-is a sum of errors, each under its key, so a key finds the errors before it, each times
-the dot product of both keys. For Cleo this is
+the loop each token waits for the one before. Must it? Let $\beta$ be 1. The memory is a
+sum: each error, under its key. So what a key finds is a sum, too: each earlier error,
+times the dot product of the two keys. For Cleo this is
 
 $$u_4 = v_4 - 0.6 \, u_1 - 0.8 \, u_2 - 0.6 \, u_3$$
 
-with the four errors $u$. There is such a line for each token. The values and the dot
-products are known for all tokens at once. Only the errors are unknown. So the lines are
-*one system of linear equations*, with zeros above the diagonal. It is [solved by one
-call](#delta_rule_chunk), for a block of tokens.
+with the four errors $u$. There is such a line for each token. The values, and the dot
+products, most of the work, are known for all tokens at once. Only the errors are
+unknown. So the lines are *one system of linear equations*, with zeros above the
+diagonal. It is [solved by one call](#delta_rule_chunk), for a block of tokens.
 
 ![Left: how much of an error each later key finds. Right: the same as a
 system.](figure:delta_net.at_once)

@@ -24,8 +24,10 @@ asked.](figure:gated_delta_net.chapters)
 **Multiply it by a number.** Before each token, the memory is multiplied by $\alpha$,
 from 0 to 1, which the network computes from the token. Near 1 nearly all is kept. Near
 0 the page is turned. With $\alpha = 0.1$ a tenth is left, and Cleo's key finds (0.34,
-0.38). Is this "nothing"? It is weak, as all that comes from an earlier chapter, and the
-layers above can learn to take a weak answer for none.
+0.38). Is this "nothing"? It is a tenth of an answer, and what is written from now on
+has ten times its strength. A small network, as that of the task below, can learn to
+take a weak answer for none. (In a whole layer a norm brings any answer to a usual size.
+There it counts how much of it is old, and how much is new.)
 
 ![All numbers shrink alike.](figure:gated_delta_net.fading)
 
@@ -50,7 +52,7 @@ $\alpha = 1$. Follow the third. Then let more or less be kept.
 
 Here are the three tokens, with all digits. The answer is that of the faded memory:
 
-| token | decay $\alpha$ | answer | error | memory after, row 1 | row 2 |
+| token | $\alpha$ | answer | error | memory after, row 1 | row 2 |
 |:--|:--|:--|:--|:--|:--|
 | Ann, (3, 1) | 1 | (0, 0) | (3, 1) | (3, 1) | (0, 0) |
 | Ben, (2, 4) | 1 | (0, 0) | (2, 4) | (3, 1) | (2, 4) |
@@ -58,12 +60,13 @@ Here are the three tokens, with all digits. The answer is that of the faded memo
 
 Asked again, Cleo finds ${0.6 \cdot (3.096, -0.128)} + {0.8 \cdot (3.928, 0.096)} = (5,
 0)$. This is no merit of $\alpha$: what was written last is found in any case. But look
-at the others. In a memory that has heard of nobody but Cleo, Ann's key finds (3, 0),
-because it is similar to Cleo's. In the memory that has faded she finds nearly this, and
-otherwise (3.96, −1.28), a mixture of both chapters.
+at the others. In a memory that has heard of nobody but Cleo, Ann's key finds (3, 0):
+these are Cleo's apples, 0.6 times 5, because the keys are similar. Chapter two should
+find no more. In the memory that has faded she finds nearly this, and otherwise (3.96,
+−1.28), a mixture of both chapters.
 
-![The memory after Cleo, three times. Ann's key finds the first row, and Ben's the
-second.](figure:gated_delta_net.fresh)
+![The memory after Cleo, three times; the left one is what it should be. Ann's key finds
+the first row, and Ben's the second.](figure:gated_delta_net.fresh)
 
 ## When a chapter ends
 
@@ -120,21 +123,22 @@ gone after five letters, and all at a space. It remembers a word.
 ![Three memories that fade.](figure:gated_delta_net.left_over)
 
 **How is α computed?** As for $\beta$, there is a sum $z$ of the token's features, times
-learned weights. A sigmoid makes it a number from 0 to 1, $\sigma(-z)$, so a large $z$
-forgets. But then each head raises it to a power, $\alpha = \sigma(-z)^a$, with an $a$
-that it learns. Let $\sigma(-z)$ be 0.9. With $a = 0.1$ the head keeps $0.9^{0.1} =
-0.99$, and with $a = 16$ only $0.9^{16} = 0.19$. So each head has a pace of its own, and
-each token may hurry it. (The paper, and the code below, write the same number as $e^{-a
-\Delta}$, with $\Delta = -\log \sigma(-z)$.)
+learned weights. It says how much to *forget*. So a sigmoid of $-z$ makes it the share
+that is kept, $\sigma(-z)$, from 0 to 1. But heads should have paces of their own: one
+remembers a word, and another a page. So each raises the share to a power that it
+learns, $\alpha = \sigma(-z)^a$. Let $\sigma(-z)$ be 0.9. With $a = 0.1$ the head keeps
+$0.9^{0.1} = 0.99$, and with $a = 16$ only $0.9^{16} = 0.19$. (The paper, and the code
+below, write the same number as $e^{-a \Delta}$, with $\Delta = -\log \sigma(-z)$.)
 
-![Four heads with different powers.](figure:gated_delta_net.powers)
+![Four heads with different powers. At the dashed line σ(−z) is
+0.9.](figure:gated_delta_net.powers)
 
 **A second gate.** A factor that decides how much passes is called a **gate**, and
 $\alpha$ is one. There is another at the output, a factor for each number that the heads
 found. It is the SiLU of a sum, $z \cdot \sigma(z)$: nearly $z$ if $z$ is large, and
-nearly 0 if it is negative. Let a head have found (2, −1), and let the two sums be 2 and
-−4. Then the first number passes, and of the second nearly nothing. So a token that
-needs nothing from the memory lets nothing through.
+nearly 0 if it is negative. (So it can enlarge, too.) Let a head have found (2, −1), and
+let the two sums be 2 and −4. Then the first number passes, and of the second nearly
+nothing. So a token that needs nothing from the memory lets nothing through.
 
 ![The gate with these numbers.](figure:gated_delta_net.second_gate)
 
