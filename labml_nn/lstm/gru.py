@@ -35,8 +35,8 @@ find a way.) A token cannot turn $U$ around. For that we need gates, which multi
 **Keep or replace.** A gate is a valve: a number from 0, closed, to 1, open, which the
 network computes at each step. The LSTM has one gate for what stays and another one for
 what is added. The GRU has one for both, the **update gate** $z_t$. It is the share of
-the old **state** that stays. The rest, $1 - z_t$, is the share of something new, the
-**candidate** $g_t$:
+the old **state** that stays, so its name is odd: open, it updates nothing. The rest, $1
+- z_t$, is the share of something new, the **candidate** $g_t$:
 
 $$h_t = z_t \, h_{t-1} + (1 - z_t) \, g_t$$
 
@@ -77,11 +77,11 @@ Read a line. Then turn its gates, or choose a line that begins without a `⏎`.
 1. The end of the line before. Both gates are closed, and the candidate is −1. So the
    state is $0 \cdot 0 + 1 \cdot (-1) = -1$, outside.
 
-2. The letter *a*. The update gate is open, and the state stays:
-   $1 \cdot (-1) + 0 \cdot 0 = -1$.
+2. The letter *a*. The update gate is open, and the state stays, whatever the candidate
+   is: $1 \cdot (-1) + 0 \cdot 0 = -1$.
 
-3. The first quotation mark. The reset gate is open, so the candidate is the opposite,
-   1. All of it is written: $0 \cdot (-1) + 1 \cdot 1 = 1$, inside.
+3. The first quotation mark. The reset gate is open, so the candidate is 1, the
+   opposite, and all of it is written: $0 \cdot (-1) + 1 \cdot 1 = 1$, inside.
 
 4. The second mark. The same token, the same gates. But the state was 1, and becomes
    $0 \cdot 1 + 1 \cdot (-1) = -1$.
@@ -89,13 +89,13 @@ Read a line. Then turn its gates, or choose a line that begins without a `⏎`.
 5. The end of the line. A quotation is still open, and the state is 1. But the reset
    gate is closed, so the new state is −1 all the same.
 
-![The gates of each token, its candidate, and the state. Numbers are
-rounded.](figure:gru.line_by_hand)
+![The gates of each token, its candidate, and the state. Sliders say how far a gate may
+open. Numbers are rounded.](figure:gru.line_by_hand)
 
 **In one formula.** A layer has $N$ such cells, and $r_t$, $z_t$, $g_t$ and $h_t$ are
 vectors with one number for each. Each of the three sums has its own matrices $W$ and
-$U$ and its own bias $b$. ($\sigma$ is the sigmoid, and $\odot$ multiplies two vectors
-number by number. $d$ is the bias of $U_g$.)
+$U$ and its own bias $b$. Now the gates see the old state, too. ($\sigma$ is the
+sigmoid, and $\odot$ multiplies two vectors number by number. $d$ is the bias of $U_g$.)
 
 \begin{align}
 r_t &= \sigma(W_r x_t + U_r h_{t-1} + b_r) \\
@@ -115,10 +115,11 @@ first mark gives 0.5. At the second one $0.5 \cdot 0.5 = 0.25$ stays, 0.5 is add
 the state is 0.75. The cell has forgotten a half of the first mark to write the second.
 The LSTM opens both of its gates and simply adds.
 
-![Both count the marks of a line.](figure:gru.counting)
+![The same line in both: the LSTM counts its marks, and the GRU comes nearer to
+1.](figure:gru.counting)
 
-With 0.98 the steps are nearly equal, 0.02, 0.04, 0.06, so a GRU can count for a while.
-But no state gets beyond 1, because it lies between the old one and a tanh.
+With 0.98 the state rises in nearly equal steps, to 0.02, 0.04, 0.06, so a GRU can count
+for a while. But no state gets beyond 1, because it lies between the old one and a tanh.
 
 ![The new state never leaves the range from −1 to 1.](figure:gru.limit)
 
@@ -138,7 +139,8 @@ measured](__init__.py#the-task-with-the-brackets).](figure:gru.by_depth)
 
 A GRU computes three sums where the LSTM has four, and keeps one vector where it has
 two. With $C$ inputs and $N$ cells it has $3 N (C + N + 2)$ weights and biases, and our
-LSTM $4 N (C + N + 1)$: in the task 1,008 and 1,280. The
+LSTM $4 N (C + N + 1)$: in the task 1,008 and 1,280. (In the code, as in PyTorch, $W$
+and $U$ both have biases. Where the two are only added, one would do.) The
 [gradient](__init__.py#the-gradient) comes back through open update gates as through
 open forget gates. The price: a cell cannot write without forgetting.
 

@@ -33,8 +33,8 @@ opens both, and each word opens it for a time, $\Delta$ (*delta*).
 **The old water runs out.** Our bucket loses the same *share* of its water in each
 second: if a half is left after one second, a quarter is left after two. So the share
 that is left after $\Delta$ seconds is a power, $e^{\Delta A}$. The number $A$ is
-negative and says how wide the drain is. We choose $A = -3$. After one second, $e^{-3} =
-0.05$ of the water is left.
+negative and says how wide the drain is: $e^{-0.69}$ is a half. We choose $A = -3$.
+After one second, $e^{-3} = 0.05$ of the water is left.
 
 **The new water runs in.** How much? The time $\Delta$ multiplied by the strength of the
 stream, $s$. The strength depends on the word: 7 for the *7*, 9 for the *9*, and 1 for a
@@ -70,8 +70,7 @@ other word for 0.01. Go through the sentence, then turn the handle yourself.
 3. The *9* opens it for 1 second. That leaves 0.05 of the 6.43, which is 0.32, and adds
    9. Nearly all of the 7 is gone.
 
-4. The last *er* changes little. The 9 stays. No single time does this: one that keeps
-   the 7 before the 9 keeps it there, too.
+4. The last *er* changes little. The 9 stays.
 
 ![A bar across a pipe means closed, along it open.](figure:mamba2.tap)
 
@@ -101,8 +100,9 @@ says what:
 The key of Ann is (1, 0), so she gets the first row of the matrix. That of Ben is (0,
 1), and he gets the second. The columns are apples and pears. The night writes nothing,
 so its key and its value are zeros. But it takes long. A large $\Delta$ with something
-to write means *replace*. With nothing to write it means *forget*. (Here we choose these
-numbers, and a narrow drain, $A = -0.1$.)
+to write means *replace*: the old is gone, and $\Delta$ times the value is there. With
+nothing to write it means *forget*. (Here we choose these numbers, and a narrow drain,
+$A = -0.1$.)
 
 ![Key, value and time of the three steps.](figure:mamba2.pairs)
 
@@ -152,12 +152,14 @@ loop had found.
 
 ![Left: $L$. Right: weights, if each step asks for Ann.](figure:mamba2.table)
 
-In letters, $L_{ts}$ is row $t$ and column $s$ of $L$. (To multiply powers of $e$, add
-their exponents. They begin at $s + 1$, as what is written fades only in later steps.)
+In letters, $L_{ts}$ is row $t$ and column $s$ of $L$.
 
 $$y_t = \sum_{s \le t} L_{ts} \, (q_t \cdot k_s) \, \Delta_s v_s$$
 
 $$L_{ts} = e^{(\Delta_{s+1} + \dots + \Delta_t) \, A}$$
+
+For Ann's 0.045 that is $e^{(30 + 1) \cdot (-0.1)}$. (To multiply powers of $e$, add
+their exponents. What is written fades only in later steps, so they begin at $s + 1$.)
 
 Such a table is a **fading triangle**. Here are three for the words at the station. If
 $A = 0$, nothing fades. Then $L$ is the causal mask of attention, and the model is
@@ -168,7 +170,7 @@ before it is found any more.
 ![The stronger the colour, the more is left. Red: from before the
 9.](figure:mamba2.triangles)
 
-The dot products of all queries and keys are known from
+The dot products of all queries and keys are those of
 [attention](../transformers/mha.py). So the same model is a recurrent network, *and*
 attention without a softmax, whose weights are $(q \cdot k)$ times $L$. The paper calls
 this **state-space duality** ([@dao2024transformers], §5). The loop waits at each step,
@@ -200,12 +202,11 @@ the first noise already costs a fifth of the answers or more. Without decay, $A 
 costs two thirds.
 
 ![Dashed line: the length of the texts in training. In longer noise the blue runs
-forget, too: even of 0.99 only $0.99^{512} = 0.01$ is left. [How it was
+forget, too: even of 0.99 only $0.99^{512} = 0.006$ is left. [How it was
 measured](#the-task-with-noise).](figure:mamba2.by_gap)
 
-Nothing told the model what is noise. But at noise, 18 of the 20 heads keep 0.92 or more
-of their memory. And at a digit, one head in each run keeps 0.02 or less. One is enough
-to know the last digit.
+At noise, 18 of the 20 heads keep 0.92 or more of their memory. And at a digit, one head
+in each run keeps 0.02 or less. One is enough.
 
 ![Each dot is one of four heads, in a run with Δ from the word.](figure:mamba2.learned)
 

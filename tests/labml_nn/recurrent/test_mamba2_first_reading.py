@@ -217,7 +217,7 @@ def test_delta_decides_whether_the_last_digit_is_known():
     within, one = task.GAPS.index(task.STEPS), task.GAPS.index(1)
     assert all(run[: within + 1] == [1.0] * (within + 1) for run in found["chosen"])
     assert all(run[-1] < 0.5 for run in found["chosen"])
-    assert f"$0.99^{{512}} = {0.99**512:.2f}$" in TEXT and task.GAPS[-1] == 512
+    assert f"$0.99^{{512}} = {0.99**512:.3f}$" in TEXT and task.GAPS[-1] == 512
     # "the first noise already costs a fifth of the answers or more", "it costs two thirds"
     assert all(run[0] == 1 and run[one] < 0.8 for run in found["constant"])
     assert all(0.65 < 1 - run[one] < 0.72 for run in found["no decay"])
