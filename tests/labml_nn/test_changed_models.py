@@ -30,6 +30,7 @@ from torch.overrides import TorchFunctionMode
 from labml_nn import kernels
 from labml_nn.kernels import elman as elman_kernels
 from labml_nn.kernels import feedback_cpp
+from labml_nn.kernels.as_built import is_as_configured
 from labml_nn.recurrent import elman as elman_page
 from labml_nn.recurrent.elman import Elman
 from labml_nn.transformers.feed_forward import FeedForward
@@ -218,6 +219,26 @@ def test_keys_and_values_of_different_lengths():
             attention(query=x, key=x, value=value)
     one = x[:, :1]
     assert_as_reference(lambda: attention(query=x, key=one, value=one))
+
+
+def test_keys_and_values_of_different_lengths_in_attend(unhooked):
+    """Without the checks of shapes, which would find it first."""
+    attention = unhooked("labml_nn.transformers.mha").MultiHeadAttention(H, C, 0.0)
+    query = torch.randn(9, B, H, 4)
+    with pytest.raises(RuntimeError):
+        attention.attend(query, query, query[:5])
+    one = query[:1]
+    with unhooked("labml_nn.kernels").disabled():
+        expected = attention.attend(query, query, one)
+    torch.testing.assert_close(attention.attend(query, query, one), expected)
+
+
+def test_a_parameter_of_another_shape_is_not_as_configured():
+    """C++ would notice it, too, and much later."""
+    model = language_model("autoregressive")
+    assert is_as_configured(model)
+    model.stack.norm.weight = nn.Parameter(torch.ones(2 * C))
+    assert not is_as_configured(model)
 
 
 def test_heads_of_the_projections():

@@ -309,3 +309,38 @@ def test_the_child_ends_with_a_build_that_does_not_come_so_far(
     with pytest.raises(KeyboardInterrupt):
         build(make_site(tmp_path, SITE))
     assert started[-1].returncode is not None
+
+
+LOADING = """
+import os
+import time
+from pathlib import Path
+
+Path(__file__).with_name("pid").write_text(str(os.getpid()))
+time.sleep(600)
+
+
+def never():
+    pass
+"""
+
+
+def test_what_is_still_loaded_when_a_build_ends_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """It does not notice that nobody waits for it any more."""
+    pid = tmp_path / "docs_src/figures/pid"
+
+    def fail(*_: object) -> None:
+        while not (pid.exists() and pid.read_text()):
+            time.sleep(0.05)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pylit.build.draft_pages", fail)
+    files = {
+        "docs_src/pages/notes.md": "# Notes\n\n![Never.](figure:left.never)\n",
+        "docs_src/figures/left.py": LOADING,
+    }
+    with pytest.raises(KeyboardInterrupt):
+        build(make_site(tmp_path, files))
+    assert ends(int(pid.read_text()))
