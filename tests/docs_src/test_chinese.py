@@ -19,6 +19,7 @@ LESSONS = (
     "labml_nn/lstm/gru.md",
     "labml_nn/recurrent/linear_attention.md",
     "labml_nn/recurrent/delta_net.md",
+    "labml_nn/recurrent/gated_delta_net.md",
     "labml_nn/recurrent/mamba2.md",
 )
 
