@@ -235,7 +235,7 @@ def chain():
         ("ask: q S", QUERY, to, (("y", None), ("ₜ", None)), "(5, 0)"),
     )
     return Figure(
-        [draw_chain(levels, 90.0, 140)],
+        [draw_chain(levels, 78.0, 132)],
         "A chain of boxes: the memory before, fade, read, error, write, ask. The faded memory also "
         f"leads to the box that writes. For Cleo the answer is {listed(answer)}, the error "
         f"{listed(error)}.",

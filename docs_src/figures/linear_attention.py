@@ -45,7 +45,7 @@ from pylit.figures.draw import (
 )
 
 #: The roles, as tones of `pylit.figures.draw`.
-WEIGHT, KEY, VALUE, QUERY, GREY, STATE = 0, 1, 2, 3, 4, 5
+WEIGHT, KEY, VALUE, QUERY, GREY, STATE, OTHER = 0, 1, 2, 3, 4, 5, 6
 
 #: Of the figure of what fits in: pairs, sizes of keys, different values, trials.
 PAIRS, SIZES, CHOICES, TRIALS = (1, 2, 4, 8, 16, 32, 64), (4, 8, 16, 32), 64, 100
@@ -128,9 +128,10 @@ def growth():
     parts = [title("what is kept after 2, 4 and 8 tokens")]
     parts += [text(0, 44, "attention"), text(0, 110, "linear"), text(0, 124, "attention")]
     for count in (2, 4, 8):
+        written = [[0.8 * count, 0.5 * count], [0.3 * count, 0.6 * count]]
         for row, tone in ((28, KEY), (46, VALUE)):
             parts += grid(x, row, [[1.0] * count], tone, side, 18, digits=0, most=1)
-        parts += grid(x, 96, [[1.0, 0.6], [0.4, 0.8]], STATE, 18, 18, digits=0, most=1.2)
+        parts += grid(x, 96, written, STATE, 18, 18, digits=0, most=8)
         parts.append(text(x, 154, f"{count} tokens"))
         x += max(count * side, 48) + 14
     parts.append(text(WIDTH, 82, "a key and a value for each", "end"))
@@ -583,7 +584,7 @@ def _table_panel():
     for i, value in enumerate(WRITTEN):
         parts += grid(v, y + i * h, [[*value, 1.0]], VALUE, u, h, most=LOOK["most"])
     for j, words in enumerate((*HAVE, "1")):
-        parts.append(text(v + (j + 0.5) * u, y - 8, words, "middle"))
+        parts.append(text(v + (j + 0.5) * u + 4 * (j - 1), y - 8, words, "middle"))
     low = y + 4 * h + 22
     parts.append(text(v - 8, low + 16, "framed row × values", "end"))
     parts += _live(v, low, [[3.0, 1.0, 1.0]], VALUE, "by-table", u, h)
@@ -705,7 +706,7 @@ def forms():
     plot = Plot(
         (0, 512),
         (0, 1.4),
-        title="products of a whole text, in millions",
+        title="multiplications, in millions",
         x_label="tokens",
         height=112,
         x_ticks=(64, 256, 512),
@@ -749,7 +750,7 @@ def neighbours():
     for x, name in zip(xs, names, strict=True):
         parts.append(word(x, 48, name, size="mid"))
     for t in (1, 2, 3):
-        asked, y = t != 2, 80.0 if t != 2 else 134.0
+        asked, y = t != 2, 80.0 if t != 2 else 138.0
         middle = (xs[t - 1] + xs[t]) / 2
         for at, left, tone, words in (
             (t - 1, middle - w - 1, KEY, f"key {names[t - 1]}"),
@@ -761,9 +762,12 @@ def neighbours():
             parts.append(text(left + w / 2, y + 17, words, "middle", "on" if asked else ""))
         edge = frame(middle - w - 4, y - 3, 2 * w + 8, 32, STATE if asked else GREY)
         parts.append(edge)
-    parts.append(text(142, 180, "written, too, but nobody asks for it", "middle"))
+    # Which token writes the pair.
+    for x, y, name in ((72, 122, "3"), (212, 122, "2"), (142, 180, "Ben")):
+        asked = "" if name != "Ben" else "; nobody asks for it"
+        parts.append(text(x, y, f"written at {name}{asked}", "middle"))
     taps = [
-        title("four learned numbers each"),
+        title("four learned numbers for each feature"),
         *grid(46, 44, [[0.0, 0, 1, 0], [0, 0, 0, 1], [0, 0, 0, 1]], GREY, 54, 28, most=2),
     ]
     for i, words in enumerate(("3 back", "2 back", "before", "itself")):
@@ -781,7 +785,7 @@ def neighbours():
 
 # --- The task -----------------------------------------------------------------------------------
 
-TONES = {"attention": GREY, "linear attention": STATE, "LSTM": VALUE}
+TONES = {"attention": GREY, "linear attention": STATE, "LSTM": OTHER}
 BOOK = ("ann", "ben", "cleo", "dan", "eve"), (3, 7, 1, 7, 4)
 ASKED = 1
 
@@ -852,7 +856,7 @@ LABELS = {
     ("attention", "bytes"): (3000, 2000),
     ("linear attention", "bytes"): (1500, 90),
     ("attention", "ms"): (3600, 0.29),
-    ("linear attention", "ms"): (300, 0.225),
+    ("linear attention", "ms"): (2200, 0.15),
 }
 
 
@@ -891,7 +895,7 @@ def never_replaced():
     """The second value of Ann is added to the first."""
     first, second = VALUES[0], torch.tensor(WRITTEN[3])
     total, w, h, y = first + second, 44.0, 28.0, 44.0
-    parts, x = [title("Ann is written twice")], 0.0
+    parts, x = [title("Ann is written twice, without Cleo")], 0.0
     for words, value, sign in (
         ("before", first, "+"),
         ("written", second, "="),

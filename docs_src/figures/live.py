@@ -98,12 +98,15 @@ def decays():
     )
 
 
+#: What a head of linear attention has read.
+ROMEO = "ROMEO:\nBut, soft!"
+
+
 @torch.no_grad()
-def matrix():
-    """The memory of a head of linear attention, and the weights that it stands for."""
+def _read_matrix():
+    """The weights of the last query of a head, and its memory without the sum of the keys."""
     model, vocabulary = _trained("linear_attention")
-    said = "ROMEO:\nBut, soft!"
-    tokens = torch.tensor([vocabulary.index(letter) for letter in said])[:, None]
+    tokens = torch.tensor([vocabulary.index(letter) for letter in ROMEO])[:, None]
     mixer, seen = model.layers[0].mixer, []
     with mixer.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0])):
         memory = model(tokens)[1].layers[0][0][0, 0, :, :-1]
@@ -111,7 +114,12 @@ def matrix():
     parts = [mixer.query(seen[0]), mixer.key(seen[0]), mixer.value(seen[0])]
     q, k = mixer.conv(torch.cat(parts, -1))[0].chunk(3, -1)[:2]
     q, k = (feature_map(one.unflatten(-1, (mixer.heads, -1)))[:, 0, 0] for one in (q, k))
-    weights = (k @ q[-1] / (k @ q[-1]).sum()).tolist()
+    return (k @ q[-1] / (k @ q[-1]).sum()).tolist(), memory
+
+
+def matrix():
+    """The memory of a head of linear attention, and the weights that it stands for."""
+    (weights, memory), said = _read_matrix(), ROMEO
     most, side, top = memory.abs().max().item(), 9.0, 40.0
     held = [
         draw.title("the memory"),

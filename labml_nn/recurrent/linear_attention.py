@@ -7,72 +7,68 @@ summary: >
 paper: https://arxiv.org/abs/2006.16236
 notebook: notebooks/linear_attention.ipynb
 compare: labml_nn.transformers.mha(MultiHeadAttention.attend=linear_attention_table)
-tones: {query: 3, key: 1, value: 2, weight: 0, memory: 5, state: 5}
+tones: {query: 3, key: 1, value: 2, fast weight: 5, weight: 0, memory: 5, state: 5}
 ---
 
-*Ann has 3 apples and 1 pear. Ben has 2 apples and 4 pears.* What does Ann have? To
-answer, you look up *Ann*. So does [attention](../transformers/mha.py). It keeps a key
-and a value for each token that it has read, and compares a query with all the keys.
-**Linear attention** looks things up, too, but all that it keeps is one matrix
-([@katharopoulos2020transformers]).
+*Ann has 3 apples and 1 pear. Ben has 2 apples and 4 pears.* What does Ann have? You
+look up *Ann*. So does [attention](../transformers/mha.py). It keeps a key and a value
+for each token, and compares a query with all the keys. **Linear attention** looks
+things up, too, but all that it keeps is one matrix ([@katharopoulos2020transformers]).
 
 ![Two sentences, one memory. Two people have a row each; below, three share two
 rows.](figure:linear_attention.memory)
 
-**What is wrong with keeping all keys and values?** Nothing is lost. But the list grows,
-and each new token is compared with all of it. An [LSTM](../lstm/__init__.py) has a
-state of fixed size, but it is a row of numbers in which nothing has an address: you
-cannot ask it for Ann. Let us build a memory of fixed size in which you can look things
-up.
+**What is wrong with keeping all keys and values?** The list grows, and each new token
+is compared with all of it. An [LSTM](../lstm/__init__.py) has a state of fixed size,
+but nothing in it has an address: you cannot ask it for Ann. Let us build a memory of
+fixed size that you can ask.
 
-![Orange: keys. Green: values. The square is the
+![Orange: keys. Green: values. Above, a square is a whole vector; below, a number of the
 memory.](figure:linear_attention.growth)
 
 ## A memory by hand
 
 **Write.** Give each person a **key**, a vector of two numbers: (1, 0) for Ann, (0, 1)
 for Ben. Their **values** are what they have, apples and pears: (3, 1) and (2, 4). (In a
-network, three learned matrices make a key, a value and a query of each token.) Now
-multiply each number of the key by each number of the value. This gives a matrix, the
-**outer product** of the two, with a row for each number of the key and a column for
-each number of the value. To write a pair is to add its outer product to the memory $S$,
-at first zero.
+network, three learned matrices make key, value and query of a token.) Now multiply each
+number of the key by each number of the value. This gives a matrix, the **outer
+product** of the two. To write a pair is to add its outer product to the memory $S$, at
+first zero.
 
-![Each cell is the number on its left times the number above
-it.](figure:linear_attention.written)
+![Each cell is the number of the key in its row times the number of the value in its
+column.](figure:linear_attention.written)
 
 **Read.** A **query** says what you look for. Multiply each row of $S$ by one number of
 the query, and add up the rows. The query (1, 0) asks for Ann, and 1 · (3, 1) + 0 · (2,
-4) = (3, 1). That is exactly what she has.
+4) = (3, 1) is what she has.
 
 ![The query weighs the rows.](figure:linear_attention.read)
 
 **A third pair.** Cleo has 5 apples and no pears. There is no third row for her. But a
-key need not select a row. Any direction will do, so let her key be (0.6, 0.8), which
-has length 1 like the other two. Her outer product goes into both rows.
+key may have any direction, so let hers be (0.6, 0.8), which has length 1 like the other
+two. Her outer product goes into both rows.
 
 ![Nothing grows: three pairs in two rows.](figure:linear_attention.third)
 
 Ask for Ann again, and you get 1 · (6, 1) + 0 · (6, 4) = (6, 1). That is 3 apples too
-many. Where do they come from? The dot product of Ann's query and Cleo's key is
-1 · 0.6 + 0 · 0.8 = 0.6, and 0.6 · (5, 0) = (3, 0). So a read returns *all* values, and
-each of them counts as much as its key agrees with the query. These dot products are
-**weights**, as in attention. All three answers are wrong now.
+many. Why? The dot product of Ann's query and Cleo's key is 1 · 0.6 + 0 · 0.8 = 0.6, and
+0.6 · (5, 0) = (3, 0). So a read returns *all* values, and each of them counts as much
+as its key agrees with the query. These dot products are **weights**, as in attention.
 
 ![The framed row is Ann's: 1 · (3, 1) + 0 · (2, 4) + 0.6 · (5, 0) = (6,
 1).](figure:linear_attention.asked)
 
 **How much fits in?** Ann and Ben do not disturb each other, because their keys are
-**orthogonal**: they stand at a right angle, and their dot product is 0. In a plane no
-third direction is at right angles to both. Among vectors of $d_k$ numbers there are at
-most $d_k$ such directions. So if you ask with the keys themselves, a memory keeps at
-most $d_k$ pairs exactly apart.
+**orthogonal**: they stand at a right angle, and their dot product is 0. Vectors of
+$d_k$ numbers have at most $d_k$ such directions. So if you ask with the keys
+themselves, a memory keeps at most $d_k$ pairs exactly apart.
 
 ![Dashed: the dot products of Cleo's key with the two
 others.](figure:linear_attention.directions)
 
-**This is attention.** Let us write down what a read returns, for any pairs of a key
-$k_s$ and a value $v_s$. All vectors are rows, and $k_s^\top$ is a key as a column:
+**This is attention.** What does a read return? Each token $s$ has written a pair of a
+key $k_s$ and a value $v_s$. All vectors are rows here, and $k_s^\top$ is a key as a
+column:
 
 \begin{align}
 S &= \sum_s k_s^\top v_s \\
@@ -80,11 +76,10 @@ q \, S &= \sum_s q \, (k_s^\top v_s) \\
 &= \sum_s (q \, k_s^\top) \, v_s
 \end{align}
 
-From the second line to the third only the brackets move. In the second, the pairs come
-first, and they are the memory. In the third, the query meets each key first, and the
-values are added up with these weights. This is attention without its softmax. With it a
-weight is $\exp(q \, k_s^\top)$, and exp needs the finished product, so each query must
-meet each key.
+From the second line to the third only the brackets move. In the second, keys and values
+are multiplied first, and their sum is the memory. In the third, the query meets each
+key first, and the values are added up with these weights. This is attention without its
+softmax. With it a weight is $\exp(q \, k_s^\top)$, so each query must meet each key.
 
 ![The same for three tokens at once; $Q$, $K$ and $V$ have a row for each of
 them.](figure:linear_attention.brackets)
@@ -95,24 +90,23 @@ them.](figure:linear_attention.brackets)
 returns an average of values. Our sum grows with every pair: Cleo's query finds 8.4
 apples, more than anybody has. So let us divide by the sum of the weights. For Ann they
 are 1, 0 and 0.6. We divide (6, 1) by 1.6 and get (3.75, 0.625). That is still not (3,
-1), because Cleo's key is so near. But it lies between what Ann has and what Cleo has.
+1), but between what Ann and Cleo have.
 
-![What Ann's query finds: the sum is outside, the average
-between.](figure:linear_attention.average)
+![What Ann's query finds: the sum is outside, the average on the dashed line from Ann to
+Cleo.](figure:linear_attention.average)
 
-**Who knows the sum of the weights?** The memory does. This sum is what a read would
-return if all values were 1. So give each value one more number, a 1. Then $S$ has one
-more column, which we call $z$. It is the sum of all keys, and a read finds in it the
-sum of all weights.
+**How do we find the sum of the weights?** It is what a read would return if all values
+were 1. So give each value one more number, a 1. Then $S$ has one more column, which we
+call $z$. It is the sum of all keys, and a read finds in it the sum of all weights.
 
 ![The same read, with one more column.](figure:linear_attention.normaliser)
 
 **Keep the weights positive.** A dot product can be negative, and with the weights 1 and
-−1 we would divide by 0. If all numbers of queries and keys are positive, so are their
-products. So each number goes through a function first, the **feature map**
-$\phi(x) = \operatorname{elu}(x) + 1$. It is $x + 1$ if $x$ is positive, and $e^x$ if
-not. Can positive keys be orthogonal? Nearly: where one is large, the other must be
-close to 0. (Ann · Ann is now 36, but we divide.)
+−1 we would divide by 0. So each number of queries and keys is made positive first, by
+the **feature map** $\phi(x) = \operatorname{elu}(x) + 1$. It is $x + 1$ if $x$ is
+positive, and $e^x$ if not. Can positive keys be orthogonal? Nearly: where one is large,
+the other must be close to 0. (Ann · Ann is now 36, but we divide, and 36 / 36.08 is
+nearly 1.)
 
 ![φ, and what it makes of two keys.](figure:linear_attention.positive)
 
@@ -124,8 +118,9 @@ z_t &= z_{t-1} + \phi(k_t) \\
 y_t &= \frac{\phi(q_t) \, S_t}{\phi(q_t) \cdot z_t}
 \end{align}
 
-And $q \, S$ is what a linear layer with the weights $S$ computes. But the text writes
-these weights while it is read. So they are called **fast weights**.
+And $q \, S$ is what a linear layer with the matrix $S$ computes. Usually training
+changes such a matrix, slowly. But $S$ is written while a text is read, so its numbers
+are called **fast weights**. (They are not the weights from above, query · key.)
 
 ![The memory has $z$ beside $S$. Boxes lead to the
 code.](figure:linear_attention.diagram)
@@ -135,7 +130,7 @@ code.](figure:linear_attention.diagram)
 A layer reads a whole text, and a token may see only what came up to it. Let *Ann*,
 *Ben*, *Cleo* and *Ann* be four tokens, each with its key as its query. The second *Ann*
 has eaten two apples, and writes (1, 1). (Our keys have no negative numbers, so we leave
-out φ here.) There are three ways to compute what the tokens find:
+out φ.) There are three ways to compute what they find:
 
 * the **table** has the weights of all queries and keys, as attention with a causal
   mask;
@@ -150,53 +145,56 @@ Compare, token by token.
 2. *Ben* finds (2, 4). His weight for Ann is 0.
 
 3. *Cleo* begins a chunk. Her query reads (3.4, 3.8) from the memory of the first two
-   tokens, and (5, 0) in her own chunk. The sum is (8.4, 3.8), as in the table and in
-   the loop. All her weights sum to 2.4, so the average is (3.5, 1.58).
+   tokens, and (5, 0) in her own chunk. The sum is (8.4, 3.8), as in the other forms.
+   Her weights sum to 2.4, so the average is (3.5, 1.58).
 
 4. *Ann* again finds both of her own values and a part of Cleo's: (7, 2). The average is
    (2.69, 0.77), and she has (1, 1). Nothing in this memory is ever *replaced*.
 
-Turn Cleo's key to 0, so that it is Ben's. Or take chunks of one token: they are the
-loop. One chunk of four is the table.
+Turn Cleo's key to 0, so that it is Ben's. Chunks of one token are the loop, and one of
+four is the table.
 
 ![Three forms, one result. The third column of values is the 1, that of the memory is
 $z$.](figure:linear_attention.stage)
 
 **Which one, and when?** With $T$ tokens the work of the table grows with $T^2$. But
 nothing in it waits, so it is good for short texts. That of loop and chunks grows with
-$T$ alone, hence the name *linear*. In the loop each step waits for the one before. It
-is right for **generation**, where the next token is not there yet. Chunks are right for
-long texts, and so for training: most of their work is a few large products.
+$T$ alone, hence the name *linear*. In the loop each step waits for the one before, as
+in **generation**, where the next token is not there yet. Chunks are right for long
+texts, and so for training. They multiply more, here five times as much as the loop, but
+in a few large matrix products. A processor does those faster than many small steps that
+wait.
 
-![Twelve tokens, a row each: weights (blue), a write and a read of the memory (narrow
-columns). The curves: all products of a head, with keys of 16 numbers and chunks of 64
-tokens.](figure:linear_attention.forms)
+![Twelve tokens, a row each, in chunks of 4: weights (blue), a write and a read of the
+memory (narrow columns). The curves: all multiplications of a head, with keys of 16
+numbers and chunks of 64 tokens.](figure:linear_attention.forms)
 
-**Which key belongs to which value?** Read *Ann 3 Ben 2*, token by token. The 3 must be
-written under the key of *Ann*, which is the token **before**. A **short convolution**
-can do that. It mixes the keys of the last four tokens, by four numbers that are
-learned: 0, 0, 1 and 0 take the key of the token before. For queries 0, 0, 0 and 1 are
-right, as *Ann* is asked at *Ann*. Values are mixed, too. (And at *Ben*? What it writes
-goes under the key of *3*, for which nobody asks.)
+**Which key belongs to which value?** Until here a token brought both. But in *Ann 3 Ben
+2* name and number are two tokens, and the 3 must be written under the key of *Ann*, the
+token **before**. A **short convolution** can do that. It mixes the keys of the last
+four tokens, with four learned numbers for each feature: 0, 0, 1 and 0 take the key of
+the token before. So *3* writes its value under the key of *Ann*, and *2* under that of
+*Ben*. *Ben* writes, too, under the key of *3*, for which nobody asks. Queries and
+values go through such numbers as well. For them 0, 0, 0 and 1 are right: a later *Ann*
+asks with its own query.
 
-![What the two pairs are made of, and numbers that do
+![What three of the tokens write, and numbers that do
 it.](figure:linear_attention.neighbours)
 
 ## When the memory decides
 
 You read a telephone book, once, and then you are asked for one of its names. Names and
-digits are new in each book. All depends on what you keep.
+digits are new in each book.
 
 ![One of the books.](figure:linear_attention.book)
 
 We train three small networks on books of 1 to 32 pairs. They differ in the layer that
 reads. Attention keeps a list. Linear attention keeps a matrix of 16 × 17 numbers (keys
 and values have 16; then comes the 1), and an LSTM just as many, in two vectors of 136.
-After the same training the matrix finds 76 to 81 % of the answers in books of eight
-pairs, and the two vectors 26 to 29 %. You can ask a matrix for a key. Why not all
-eight, when 16 keys could be orthogonal? There are 64 names, so their keys overlap. The
-more pairs are added, the more they mix: with 32 pairs it finds 36 to 46 %. Attention,
-with its list, finds at least 99.8 % in all books.
+The matrix finds 76 to 81 % of the answers in books of eight pairs, and the two vectors
+26 to 29 %. Why not all eight, when 16 keys could be orthogonal? There are 64 names, so
+their keys overlap. The more pairs, the more they mix: with 32 pairs it finds 36 to
+46 %. Attention, with its list, finds at least 99.8 % in all books.
 
 ![Five seeds each. A guess finds one in ten. [How it was
 measured](#the-task-with-the-book).](figure:linear_attention.found_by_pairs)
@@ -204,19 +202,19 @@ measured](#the-task-with-the-book).](figure:linear_attention.found_by_pairs)
 ## Gains and price
 
 What does one more token cost, in a layer of 64 features with four **heads**, four
-memories side by side? Attention keeps another key and value, 512 bytes, and compares
-its query with all keys. Linear attention keeps the same 6,656 bytes after ten tokens
-and after a million: 4 · 16 · 17 numbers of the memories, and three queries, keys and
-values for the convolution, each of 4 bytes. Its write and its read take longer than
-attention needs for a short list, but about as long after any text.
+memories side by side? Attention keeps another key and value, 512 bytes. Linear
+attention keeps the same 6,656 bytes after ten tokens and after a million: 4 · 16 · 17
+numbers of the memories, and 3 · 3 · 64 for the convolution, the last three queries,
+keys and values, each of 4 bytes. For a short list attention is faster, but its time
+grows, and that of a write and a read hardly grows.
 
 ![Measured on one computer, for one sequence.](figure:linear_attention.cost)
 
-The price is that pairs mix. And an old value is never replaced, as you saw at the
-second *Ann*. To replace it, we would have to take it out first. That is the [delta
-rule](delta_net.py), the next lesson.
+The price is that pairs mix. And an old value is never replaced. The second *Ann* had
+(1, 1), and found (2.69, 0.77). Even without Cleo it would be (2, 1). To replace a
+value, we would have to take it out first. That is the [delta rule](delta_net.py).
 
-![With equal weights the average is the mean of old and
+![Without Cleo: with equal weights the average is the mean of old and
 new.](figure:linear_attention.never_replaced)
 
 ## The whole in code
@@ -236,8 +234,8 @@ for k, v in zip(keys, values):
     print(y[:2] / y[2])  # at the end (3.5, 1.58), as in the stage
 ```
 
-A layer does this for several texts and heads at once, with projections, the short
-convolution, φ and the 1. The module below computes the same, by chunks.
+A layer does this for several texts and heads, with projections, the short convolution,
+φ and the 1. The module below computes the same, by chunks.
 
 ```python
 import torch
@@ -250,13 +248,13 @@ class Layer(nn.Module):
         super().__init__()
         self.heads = heads
         self.qkv = nn.Linear(C, 3 * C, bias=False)  # three projections in one
-        # Four numbers for each feature (`groups`), and three zeros before the text.
+        # Four numbers for each feature alone (`groups`). Three zeros at both ends.
         self.conv = nn.Conv1d(3 * C, 3 * C, 4, groups=3 * C, padding=3, bias=False)
         self.output = nn.Linear(C, C, bias=False)
 
     def forward(self, x):  # [T, B, C]: T tokens of B texts, with C features
         T, _, C = x.shape
-        # `Conv1d` wants tokens last, and gives three sums too many behind the text.
+        # `Conv1d` wants tokens last, and gives T + 3 sums. The first T look back only.
         mixed = self.conv(self.qkv(x).permute(1, 2, 0))[..., :T].permute(2, 0, 1)
         # Three parts, each cut into heads: [T, B, heads, C / heads].
         parts = mixed.split(C, dim=-1)
@@ -277,14 +275,15 @@ print(Layer(C=64, heads=4)(torch.randn(10, 2, 64)).shape)  # [10, 2, 64]
 
 ## Try it
 
-Type, and watch a memory fill up. Two layers of four heads, trained for about two
+Type, and watch a memory fill up. Each map is coloured up to its own largest number, and
+leaves out $z$. Two layers of four heads, with keys of 24 numbers, trained for about two
 minutes of one CPU core, write like this:
 
 > First Shall well. Who gold desurcy, Shall I she is you will resent me the let's stook
 > lifess seek.
 
-![The memory of a head after this text, and how much each character counts for its last
-query: none stands out.](figure:live.matrix)"""
+![The memory of a head after this text, without $z$, and how much each character counts
+for its last query: none more than twice an equal share.](figure:live.matrix)"""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -13,6 +13,7 @@ from stages import check_first, play
 from torch import tensor
 
 from docs_src.figures import linear_attention as figures
+from docs_src.figures import live
 from docs_src.tasks import linear_attention as task
 from docs_src.tasks import results
 from labml_nn.recurrent import linear_attention
@@ -88,6 +89,8 @@ def test_features_that_are_nearly_orthogonal():
     close(products[0], [36.0, 0.08], 2)
     average = products @ VALUES[:2] / products.sum(1, keepdim=True)
     close(average[0], [2.998, 1.007], 3)
+    close(products[0].sum(), 36.08, 2)
+    assert "36 / 36.08 is nearly 1" in TEXT
 
 
 def test_a_key_that_is_written_twice():
@@ -154,6 +157,7 @@ def test_the_steps_of_the_stage_tell_what_the_forms_compute():
     assert "(3.4, 3.8) from the memory" in points[2] and "(3.5, 1.58)" in points[2]
     close(table[2, :2] / table[2, 2], [3.5, 1.58], 2)
     assert "(2.69, 0.77)" in points[3] and "she has (1, 1)" in points[3]
+    assert "had (1, 1), and found (2.69, 0.77). Even without Cleo it would be (2, 1)" in TEXT
     close(table[3, :2] / table[3, 2], [2.69, 0.77], 2)
 
 
@@ -287,6 +291,15 @@ def test_products_are_counted_as_the_lesson_says():
     assert figures._products("table", 16) == figures._products("loop", 16)  # up to T = d_k
     assert figures._products("table", 100) == 100**2 * (16 + 16)
     assert figures._products("chunks", 128) == 128 * 64 * (16 + 16) + 2 * 128 * 16 * 16
+    assert figures._products("chunks", 512) == 5 * figures._products("loop", 512)
+    assert "here five times as much as the loop" in TEXT
+
+
+def test_no_weight_of_the_last_query_is_more_than_twice_an_equal_one():
+    weights, memory = live._read_matrix()
+    assert sum(weights) == pytest.approx(1)
+    assert 1.8 < max(weights) * len(weights) < 2
+    assert memory.shape == (24, 24) and "with keys of 24 numbers" in TEXT
 
 
 def test_what_a_token_costs():
