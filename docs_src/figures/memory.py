@@ -229,7 +229,7 @@ def added():
             parts.append(arrow(x - 70, lane, x - 18, lane, f"l t{KEPT} thick"))
             tone = CANDIDATE if gate > 0.5 else GREY
             parts += pipe(((x - 44, lane + 56), (x - 44, lane + 4)), tone)
-            parts += valve(x - 44, lane + 30, gate, r=11, upright=True)
+            parts += valve(x - 44, lane + 30, gate, r=12)
             parts.append(text(x - 44, lane + 70, name, "middle", "on"))
             parts.append(text(x - 28, lane + 34, f"+{rounded(gate)}", classes=f"t{GATE}"))
             parts += number(x, lane, found[t][i], KEPT, w=30, h=26)
