@@ -334,9 +334,9 @@ class LSTMCell(nn.Module):
         self.input_lin = nn.Linear(input_size, 4 * hidden_size, bias=False)
 
         # A new network should remember. With a bias of 0 a forget gate begins near
-        # $\sigma(0) = 0.5$, and after ten steps about $0.5^{10} = 0.001$ of a cell state
-        # is left. With a bias of 1 it begins near $\sigma(1) = 0.73$, which leaves 0.04.
-        # That is enough for a [gradient](#the-gradient) to begin with
+        # $\sigma(0) = 0.5$, and after ten steps about $0.5^{10} = 0.001$ of a cell
+        # state is left. With a bias of 1 it begins near $\sigma(1) = 0.73$, which
+        # leaves 0.04. That is enough for a [gradient](#the-gradient) to begin with
         # ([@jozefowicz2015empirical]).
         with torch.no_grad():
             self.hidden_lin.bias[hidden_size : 2 * hidden_size] = 1.0
