@@ -35,8 +35,8 @@ find a way.) A token cannot turn $U$ around. For that we need gates, which multi
 **Keep or replace.** A gate is a valve: a number from 0, closed, to 1, open, which the
 network computes at each step. The LSTM has one gate for what stays and another one for
 what is added. The GRU has one for both, the **update gate** $z_t$. It is the share of
-the old **state** that stays, so its name is odd: open, it updates nothing. The rest, $1
-- z_t$, is the share of something new, the **candidate** $g_t$:
+the old **state** that stays, so its name is odd: open, it updates nothing. The rest,
+$1 - z_t$, is the share of something new, the **candidate** $g_t$:
 
 $$h_t = z_t \, h_{t-1} + (1 - z_t) \, g_t$$
 
