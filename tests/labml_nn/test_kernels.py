@@ -325,14 +325,15 @@ def submodules(lesson: str, name: str, model: nn.Module, every: bool) -> list[li
     """Groups of paths: an intervention is tried on the first of each that it applies to.
 
     The layers of a stack are alike. One function finds what is changed in the submodules that a
-    kernel asks it for. So hooks, which show whether a kernel asks for all, are tried at each place;
-    other interventions on one submodule of each class, and in a language model on one alone, which
-    is of another class each time.
+    kernel asks it for. So hooks, which show whether a kernel asks for all, are tried at each place,
+    which in an encoder is that in a decoder; other interventions on one submodule of each class,
+    and in a language model on one alone, which is of another class each time.
     """
     groups: dict[Any, list[str]] = {}
     by_place = every or name == "forward hook"
     for path, module in reversed(list(model.named_modules())):
-        groups.setdefault(re.sub(r"\d+", "N", path) if by_place else type(module), []).append(path)
+        place = re.sub(r"\d+", "N", path).split(".")[0 if every else -3 :]
+        groups.setdefault(".".join(place) if by_place else type(module), []).append(path)
     found = list(groups.values())
     if by_place or "language model" not in lesson:
         return found
