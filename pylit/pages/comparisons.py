@@ -25,6 +25,7 @@ from pylit.model import (
     Heading,
     NoteHtml,
     SourceFile,
+    figure_slot,
     generated_page,
 )
 from pylit.pages.draft import TEMPLATE_IDS, elsewhere, first_words
@@ -303,8 +304,20 @@ class Comparison:
         first = f"{same} lines are the same, " if same else "No line is the same: "
         first += "{} only in {one} (−), {} only in {other} (+)."
         first = first.format(*only, one=one, other=other)
-        notes = [NoteHtml(f'<p class="ran">{first}</p>\n'), *self._notes]
+        notes = [NoteHtml(f'<p class="ran">{first}</p>\n'), *self._pictures(), *self._notes]
         return generated_page(self.url, self.title, lead, notes)
+
+    def _pictures(self) -> Iterator[NoteHtml]:
+        """The first picture of each side, beside each other, where both have one of their own."""
+        pictures = [use for draft in self.drafts for use in draft.figures()[:1]]
+        if len({use.name for use in pictures}) < 2 or any(use.kind != "figure" for use in pictures):
+            return
+        drawn = ""
+        for side, title, use in zip("ab", self.titles, pictures, strict=True):
+            caption = f"<figcaption>{self._link(side, '', escape(title))}</figcaption>"
+            slots = (figure_slot(use.name, "picture"), caption, figure_slot(use.name, "below"))
+            drawn += f'<figure class="fig">{"".join(slots)}</figure>\n'
+        yield NoteHtml(f'<div class="both">\n{drawn}</div>\n', figures=tuple(pictures))
 
     def _link(self, side: str, name: str, shown: str) -> str:
         """A link to a definition of one side, or to its page."""

@@ -107,7 +107,8 @@ class Edition:
         """Every use of a figure: the path of the file, the source line, and the use."""
         for parsed, draft in self.pages:
             file = parsed.module.written
-            for use in draft.figures():
+            # A page without a source shows what others ask for.
+            for use in draft.figures() if any(file.lines) else ():
                 yield file.display, file.lines[use.line - 1], use
 
 

@@ -410,3 +410,35 @@ def test_odd_code_is_compared_and_other_packages_are_not(tmp_path: Path):
     other = tmp_path / "its_site"
     build(root, sources=(root / "pkg",), out=other)
     assert not [name for name in pages(other) if name.startswith("compare/")]
+
+
+DRAWN = """from pylit.figures.draw import WIDTH, Figure, Panel, text
+
+
+def one():
+    return Figure([Panel(WIDTH, 20, (text(0, 12, "first"),))], "The word first, in one line.")
+
+
+def two():
+    return Figure([Panel(WIDTH, 20, (text(0, 12, "second"),))], "The word second, in one line.")
+"""
+
+
+def test_the_first_pictures_of_both_stand_at_the_head(tmp_path: Path):
+    drawn = {
+        "docs_src/figures/drawn.py": DRAWN,
+        "pkg/one.py": ONE.replace("It has *one*.", "It has *one*.\n\n![One.](figure:drawn.one)"),
+        "pkg/two.py": TWO.replace('---\n"""', '---\n\n![Two.](figure:drawn.two)\n"""', 1),
+    }
+    succeed(make_site(tmp_path, drawn))
+    page = (tmp_path / "site" / PAGE).read_text(encoding="utf-8")
+    both = page.partition('<div class="both">')[2].partition('<section class="pair">')[0]
+    assert both.index(">first<") < both.index('class="a"') < both.index(">second<")
+    assert both.index(">second<") < both.index('class="b"') and both.count("<figure") == 2
+
+
+def test_a_side_without_a_picture_leaves_both_out(tmp_path: Path):
+    one = ONE.replace("It has *one*.", "It has *one*.\n\n![One.](figure:drawn.one)")
+    files = {"docs_src/figures/drawn.py": DRAWN, "pkg/one.py": one, "pkg/two.py": TWO}
+    succeed(make_site(tmp_path, files))
+    assert "<figure" not in (tmp_path / "site" / PAGE).read_text(encoding="utf-8")
