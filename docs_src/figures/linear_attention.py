@@ -657,7 +657,7 @@ def _answer_panels():
     w, h, x, y = 36.0, 26.0, 46.0, 50.0
     parts = [title("all three")]
     for j, words in enumerate((*HAVE, "weights")):
-        parts.append(text(x + (j + 0.5) * w + (12 if j == 2 else 0), y - 8, words, "middle"))
+        parts.append(text(x + (j + 0.5) * w + (-5, 3, 12)[j], y - 8, words, "middle"))
     for i, name in enumerate(("table", "loop", "chunks")):
         parts.append(text(x - 4, y + (i + 0.5) * h + 4, name, "end"))
         parts += _live(x, y + i * h, [[3.0, 1.0]], VALUE, f"sum-{name}", w, h)

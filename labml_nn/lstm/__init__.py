@@ -73,9 +73,9 @@ the first letter of many words, where no line ends.
 ![Shown or not, the cell state stays 2.](figure:lstm.output_gate)
 
 One number of the cell state, with its candidate and its three gates, is a **cell**. The
-second bracket of `f(g(x))` meets the cell state 1. All gates are open, so $1 \cdot 1$
-stays, $1 \cdot 1$ is added, and of the new cell state 2 $1 \cdot \tanh(2) = 0.96$ is
-shown.
+second bracket of `f(g(x))` meets the cell state 1. All gates are open. So $1 \cdot 1$
+stays, $1 \cdot 1$ is added, and the new cell state 2 is shown as
+$1 \cdot \tanh(2) = 0.96$.
 
 ![Thin lines: the token decides on the gates and on the candidate.](figure:lstm.cell)
 

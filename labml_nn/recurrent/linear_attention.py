@@ -194,7 +194,7 @@ and values have 16; then comes the 1), and an LSTM just as many, in two vectors 
 The matrix finds 76 to 81 % of the answers in books of eight pairs, and the two vectors
 26 to 29 %. Why not all eight, when 16 keys could be orthogonal? There are 64 names, so
 their keys overlap. The more pairs, the more they mix: with 32 pairs it finds 36 to
-46 %. Attention, with its list, finds at least 99.8 % in all books.
+46 %. Attention finds at least 99.8 % in all books.
 
 ![Five seeds each. A guess finds one in ten. [How it was
 measured](#the-task-with-the-book).](figure:linear_attention.found_by_pairs)
@@ -214,7 +214,7 @@ The price is that pairs mix. And an old value is never replaced. The second *Ann
 (1, 1), and found (2.69, 0.77). Even without Cleo it would be (2, 1). To replace a
 value, we would have to take it out first. That is the [delta rule](delta_net.py).
 
-![Without Cleo: with equal weights the average is the mean of old and
+![With equal weights the average is the mean of old and
 new.](figure:linear_attention.never_replaced)
 
 ## The whole in code
