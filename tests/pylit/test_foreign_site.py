@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from site_tools import CACHE, REPOSITORY, build, pages, tree
+from sweeps import swept
 
 from pylit.addresses import module_url
 from pylit.diagnostics import Report, Severity
@@ -39,7 +40,7 @@ PACKAGES = {
 }
 
 
-@pytest.mark.parametrize("name", PACKAGES)
+@pytest.mark.parametrize("name", swept(PACKAGES, "asyncio", "json"))
 def test_a_foreign_package_becomes_a_site_with_every_line_of_it(name: str, tmp_path: Path) -> None:
     source, least = PACKAGES[name]
     if not source.is_dir():
