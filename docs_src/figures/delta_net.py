@@ -50,6 +50,7 @@ from pylit.figures.draw import (
     line,
     listed,
     shown,
+    tag,
     text,
     title,
 )
@@ -697,11 +698,13 @@ def _layer(gated):
         if name != "gate":
             parts.append(text(x + 5, memory + 53, name))
         if name in "qkv":
+            words = (
+                text(x, convolved + y, one, "middle") for y, one in ((15, "conv"), (29, "SiLU"))
+            )
+            inside_box = box(x, convolved, wide, 36, "", 4) + "".join(words)
             parts += [
                 arrow(x, bottom, x, convolved + 37, "l t0"),
-                box(x, convolved, wide, 36, "", 4, "#ShortConvolution"),
-                text(x, convolved + 15, "conv", "middle"),
-                text(x, convolved + 29, "SiLU", "middle"),
+                tag("a", inside_box, href="#ShortConvolution"),
             ]
     for name in "qk":
         x = columns[name]

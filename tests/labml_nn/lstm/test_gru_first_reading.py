@@ -194,3 +194,10 @@ def test_weights_and_states_of_both(C, N):
     sizes = [sum(p.numel() for p in one.parameters()) for one in (gru, lstm)]
     assert sizes == [3 * N * (C + N + 2), 4 * N * (C + N + 1)]
     assert gru(x)[1].numel() == N and sum(part.numel() for part in lstm(x)[1]) == 2 * N
+
+
+def test_the_notebook_begins_with_it():
+    recipe = (ROOT / "docs_src/notebooks/gru.md").read_text(encoding="utf-8")
+    (listing,) = (one for _, one in shown(LESSON) if "class GRU(nn.Module)" in one)
+    forward = re.search(r"    def forward.*?return [^\n]*\n", listing, re.DOTALL)[0]
+    assert forward in recipe.partition("<!-- chapters -->")[0]
