@@ -224,14 +224,14 @@ mean of three runs; training ended at the red line.](figure:positional_encoding.
 ## Try it
 
 Choose a length and a width of the matrix. Then take a model that was trained *with*
-rotary positions, and switch them off. It has learned to rely on them.
+rotary positions, and switch them off. You will see that it has learned to rely on them.
 
 ![The loss of each character, with positions and without.](figure:live.positions)
 
 ## The whole in code
 
-The module below computes the same, up to rounding. It adds dropout, any offset,
-odd widths, and positions beyond the table.
+The module that you find below computes the same, up to rounding. It adds dropout, any
+offset, odd widths, and positions beyond the table.
 
 ```python
 import torch
@@ -295,7 +295,7 @@ def get_positional_encoding(
     frequencies = torch.exp(-even * math.log(10000.0) / d_model)
 
     # The angle of every hand at every position: a column of positions times a row of
-    # frequencies is a table, `[T, ⌈C/2⌉]`.
+    # frequencies gives us a table, `[T, ⌈C/2⌉]`.
     positions = torch.arange(first, first + max_len, dtype=wide, device=device)
     angles = positions.unsqueeze(1) * frequencies
 
@@ -324,9 +324,9 @@ def fixed_positions(
     if end <= table.shape[0]:
         return table[offset:end]
 
-    # The formula has no last position. What the table lacks is computed now, always in
-    # 32 bits, and only then rounded to the dtype of the table: a 16-bit format such as
-    # bfloat16 cannot even count to 257.
+    # The formula has no last position. What the table lacks we compute now, always in
+    # 32 bits, and only then we round it to the dtype of the table: a 16-bit format such
+    # as bfloat16 cannot even count to 257.
     first = max(offset, table.shape[0])
     beyond = get_positional_encoding(
         table.shape[2], end - first, first=first, device=table.device
