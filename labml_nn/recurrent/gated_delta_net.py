@@ -52,7 +52,7 @@ $\alpha = 1$. Follow the third. Then let more or less be kept.
 
 Here are the three tokens, with all digits. The answer is that of the faded memory:
 
-| token | $\alpha$ | answer | error | memory after, row 1 | row 2 |
+| token | share kept, $\alpha$ | answer | error | memory after, row 1 | row 2 |
 |:--|:--|:--|:--|:--|:--|
 | Ann, (3, 1) | 1 | (0, 0) | (3, 1) | (3, 1) | (0, 0) |
 | Ben, (2, 4) | 1 | (0, 0) | (2, 4) | (3, 1) | (2, 4) |

@@ -22,7 +22,7 @@ MEASURES = """() => [
   document.querySelectorAll("*").length,
   [...document.querySelectorAll(
     ".d p code, .d li code, .d td code, .d mjx-container:not([display])"
-  )].filter(part => !part.matches(".l")
+  )].filter(part => !part.matches(".l, pre > code")
     && new Set([...part.getClientRects()].map(box => Math.round(box.top))).size > 1)
     .map(part => part.textContent),
   [...document.querySelectorAll("th")].filter(head => {

@@ -101,7 +101,8 @@ def test_what_readers_type_finds_its_page_first(visit: Callable[..., Visit]):
 #: three results.
 QUESTIONS = """
 mha.html: why divide by sqrt; why do we divide by the square root of d_k?; why several heads?
-mha.html: what does softmax do; what is the kv cache; cost of attention for long sequences
+mha.html: what does softmax do; what is the kv cache
+mha.html | memory.html: cost of attention for long sequences
 mha.html: do different heads learn different things
 transformers/mha.html: how does attention work; what is attention; what is a query key and value
 transformers/utils.html | mha.html | autoregressive: what does a causal mask do

@@ -38,7 +38,7 @@ def test_tones_are_those_of_nine_in_ten() -> None:
         "strains": [
             "平平仄仄平，仄平平仄仄。",
             "仄仄仄平平，仄仄平平仄。",
-            "平仄平平仄，平平仄仄平。",
+            "平仄平平仄，平平仄平平。",
         ],
     }
     found = poems.tones([marked], simplify, set("空山人不上"))

@@ -72,15 +72,21 @@ const aim = sections[leftAt] ?? targetOf(location)?.closest(".s");
 for (const near of [aim?.previousElementSibling, aim]) {
   for (const part of near?.children ?? []) part.style.contentVisibility = "visible";
 }
+// Until all is laid out, or the reader scrolls, what was in the window is put back where it was.
+let back = Boolean(sections[leftAt]);
+for (const sign of ["wheel", "touchmove", "keydown", "pointerdown"]) addEventListener(sign, () => { back = false }, { once: true });
+const putBack = () => {
+  if (back) scrollBy(0, aim.getBoundingClientRect().top - leftTop);
+};
 const layOut = () => {
+  putBack();
   if (!later.length) return;
   later.shift().style.contentVisibility = "visible";
   requestAnimationFrame(layOut);
 };
 addEventListener("load", () => {
-  if (sections[leftAt]) scrollBy(0, aim.getBoundingClientRect().top - leftTop);
-  history.scrollRestoration = "auto";
   layOut();
+  history.scrollRestoration = "auto";
 });
 
 // A section back or ahead, with the focus, so that Tab goes on from there.
