@@ -5,11 +5,11 @@ import torch
 from docs_src.dog_sleeps import as_torch
 from docs_src.figures.mha import TOKENS, W_K, W_Q, A, K, Q, V, X
 from labml_nn.transformers.mha import MultiHeadAttention
-from pylit.figures.draw import WIDTH, Figure, Panel, grid, letter, listed, text, title, word
+from pylit.figures.draw import WIDTH, Figure, Panel, frame, grid, letter, listed, text, title, word
 
 #: Without a matrix of values each word hands over its features as they are.
 W_V = torch.eye(4)
-GREY = 4
+GREY, ERROR = 4, 6
 
 
 def _example():
@@ -78,4 +78,32 @@ def masks():
         "Two tables of weights, three queries by three keys. With the inverted mask each word sees "
         f"itself and earlier words: {rows}. With the mask of our lesson dog sees only later words "
         "and tired sees nothing: its row is NaN.",
+    )
+
+
+def repeated():
+    """The masks of two sequences for two heads, in the order that PyTorch wants, and in another."""
+    # The last key of the first sequence is padding: [B, T, S] with one query.
+    hidden = torch.tensor([[[False, False, True]], [[False, False, False]]])
+    heads, w, h, left, top = 2, 40.0, 24.0, 118.0, 30.0
+    panels, said = [], []
+    for name, mask in (
+        ("mask.repeat_interleave(2, dim=0)", hidden.repeat_interleave(heads, dim=0)),
+        ("mask.repeat(2, 1, 1)", hidden.repeat(heads, 1, 1)),
+    ):
+        parts, wrong = [title(name)], []
+        for n, row in enumerate(mask):
+            sequence, head = divmod(n, heads)
+            y = top + n * (h + 8)
+            parts.append(text(0, y + h / 2 + 4, f"sequence {sequence}, head {head}"))
+            parts += grid(left, y, torch.ones(1, 3), A, w, h, hidden=row.tolist(), most=2)
+            if not torch.equal(row, hidden[sequence]):
+                parts.append(frame(left - 2, y - 2, 3 * w + 4, h + 4, ERROR))
+                wrong.append(f"head {head} of sequence {sequence}")
+        panels.append(Panel(WIDTH, top + len(mask) * (h + 8), tuple(parts)))
+        said.append(f"{name} gives a wrong mask to {' and '.join(wrong) or 'nobody'}")
+    return Figure(
+        panels,
+        "Four masks of three keys, two heads of each of two sequences. The last key of sequence 0 "
+        f"is hidden. {'; '.join(said)}.",
     )
