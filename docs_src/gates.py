@@ -1,4 +1,4 @@
-"""Drawings of gated cells: a gate is a valve in a pipe, a ring with its number.
+"""What the figures of gated cells share: a gate is a valve in a pipe, a ring with its number.
 
 The sign means the same wherever its pipe leads: the disc in the ring is how far the valve is open.
 It fills the ring at 1, and there is none at 0.
@@ -7,7 +7,8 @@ It fills the ring at 1, and there is none at 0.
 import math
 from itertools import pairwise
 
-from pylit.figures.draw import arrow, element, hook, letter, line, short, shown, square, text
+from docs_src.tasks import lstm as task
+from pylit.figures.draw import Plot, arrow, element, hook, letter, line, short, shown, square, text
 
 #: The roles on these pages, as tones of `pylit.figures.draw`.
 GATE, CANDIDATE, HIDDEN, GREY, KEPT, ERROR = 0, 2, 3, 4, 5, 6
@@ -60,8 +61,31 @@ def rounded(value):
     return shown(round(float(value), 2))
 
 
+def signed(value):
+    """The same, with its sign: what is added."""
+    words = rounded(value)
+    return words if words.startswith("−") else f"+{words}"
+
+
 def pipe(points, tone, classes="thick", *, head=True):
     """Straight lines from point to point, with a head at the end of the last."""
     pairs = list(pairwise(points))
     drawn = [line(*a, *b, f"l t{tone} {classes}") for a, b in pairs[: len(pairs) - head]]
     return [*drawn, *(arrow(*a, *b, f"l t{tone} {classes}") for a, b in pairs[len(drawn) :])]
+
+
+def plot_by_depth(words_at):
+    """The plot of the task with brackets, and where training ends; its words are at `words_at`."""
+    plot = Plot(
+        (0, 40),
+        (0, 1.08),
+        title="lines with no mistake, five seeds each",
+        x_label="opening brackets",
+        height=170,
+        x_ticks=(1, 10, 20, 30, 40),
+        y_ticks=(0, 0.5, 1),
+    )
+    x, y = plot.at(task.DEEPEST, 0)
+    plot.add(line(x, plot.top, x, y, f"l t{GREY} thin d"))
+    plot.note(task.DEEPEST - 0.7, words_at, "in training", "end")
+    return plot

@@ -15,7 +15,9 @@ from docs_src.gates import (
     KEPT,
     number,
     pipe,
+    plot_by_depth,
     rounded,
+    signed,
     valve,
 )
 from docs_src.tasks import lstm as task
@@ -350,15 +352,10 @@ def _cell(old, found, token, t):
     parts.append(letter(rx, ry + 30, ("r", GATE), at="middle"))
     parts.append(letter(wx + 18, wy + 22, "1 − ", ("z", GATE)))
     parts.append(hook(text(150, y + 18, rounded(z * old), "middle", "on halo"), "kept"))
-    parts.append(hook(text(wx - 8, 74, _signed((1 - z) * g), "end", "on halo"), "added"))
+    parts.append(hook(text(wx - 8, 74, signed((1 - z) * g), "end", "on halo"), "added"))
     parts.append(hook(word(20, 184, token, size="large"), "token"))
     parts.append(text(20, 204, "token", "middle"))
     return parts
-
-
-def _signed(value):
-    words = rounded(value)
-    return words if words.startswith("−") else f"+{words}"
 
 
 def line_by_hand():
@@ -523,18 +520,7 @@ def limit():
 def by_depth():
     """The share of right lines of the LSTM's task by their brackets, five seeds of each network."""
     found = results("lstm", "by_depth")
-    plot = Plot(
-        (0, 40),
-        (0, 1.08),
-        title="lines with no mistake, five seeds each",
-        x_label="opening brackets",
-        height=170,
-        x_ticks=(1, 10, 20, 30, 40),
-        y_ticks=(0, 0.5, 1),
-    )
-    x, y = plot.at(task.DEEPEST, 0)
-    plot.add(line(x, plot.top, x, y, f"l t{GREY} thin d"))
-    plot.note(task.DEEPEST - 0.7, 0.88, "in training", "end")
+    plot = plot_by_depth(0.88)
     for model, tone in (("Elman, 34 units", GREY), ("LSTM", HIDDEN), ("GRU", KEPT)):
         for run in found[model]:
             plot.line(task.TESTED, run, tone, dashed=model == "LSTM")

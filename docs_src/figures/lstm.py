@@ -14,7 +14,9 @@ from docs_src.gates import (
     KEPT,
     number,
     pipe,
+    plot_by_depth,
     rounded,
+    signed,
     valve,
 )
 from docs_src.tasks import last_bracket, results
@@ -368,7 +370,7 @@ def _cell(old, found, token, t, *, named=False):
     parts.append(text(ox + 21, oy - 8, "output", classes=f"t{GATE}"))
     kept, added = text(112, y + 18, rounded(f * old), "middle", "on halo"), i * g
     parts.append(hook(kept, called("kept")))
-    parts.append(hook(text(ix - 8, 80, _signed(added), "end", "on halo"), called("added")))
+    parts.append(hook(text(ix - 8, 80, signed(added), "end", "on halo"), called("added")))
     parts += number(ix, low, g, CANDIDATE, w=40, named=called("made"))
     parts += number(ox, low, h, HIDDEN, w=40, named=called("shown"))
     parts.append(text(ix + 24, low + 28, "candidate", classes=f"t{CANDIDATE}"))
@@ -376,11 +378,6 @@ def _cell(old, found, token, t, *, named=False):
     parts.append(hook(word(18, rail + 8, token, size="large"), called("token")))
     parts.append(text(18, rail - 24, "token", "middle"))
     return parts
-
-
-def _signed(value):
-    words = rounded(value)
-    return words if words.startswith("−") else f"+{words}"
 
 
 def cell():
@@ -741,18 +738,7 @@ def task_line():
 def by_depth():
     """The share of lines that are right, by their brackets, five seeds of each network."""
     found = results("lstm", "by_depth")
-    plot = Plot(
-        (0, 40),
-        (0, 1.08),
-        title="lines with no mistake, five seeds each",
-        x_label="opening brackets",
-        height=170,
-        x_ticks=(1, 10, 20, 30, 40),
-        y_ticks=(0, 0.5, 1),
-    )
-    x, y = plot.at(task.DEEPEST, 0)
-    plot.add(line(x, plot.top, x, y, f"l t{GREY} thin d"))
-    plot.note(task.DEEPEST - 0.7, 0.8, "in training", "end")
+    plot = plot_by_depth(0.8)
     rows, said = [], []
     for model, tone in (("Elman, 34 units", GREY), ("Elman", HIDDEN), ("LSTM", KEPT)):
         for run in found[model]:

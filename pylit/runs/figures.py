@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pylit.diagnostics import Diagnostic, Report, nearest
-from pylit.figures.draw import Figure, Table
+from pylit.figures.draw import WIDTH, Figure, Table
 from pylit.model import FigureKind, FigureUse, Module, figure_slot
 from pylit.runs.child import Within
 from pylit.runs.tasks import Failure, Runs, Task
@@ -84,7 +84,7 @@ def small(figures: Mapping[str, FigureHtml]) -> dict[str, int]:
     """The heights of those figures that are one drawing of the usual width, in pixels."""
     found = {}
     for name, figure in figures.items():
-        drawings = re.findall(r'<svg width="288" height="(\d+)"[^>]*>', figure.picture)
+        drawings = re.findall(rf'<svg width="{WIDTH:.0f}" height="(\d+)"[^>]*>', figure.picture)
         more = any(part in figure.picture for part in ("data-stage", "data-live"))
         if len(drawings) == figure.picture.count("<svg") == 1 and not more:
             found[name] = int(drawings[0])
