@@ -253,12 +253,10 @@ class Layer(nn.Module):
         self.output = nn.Linear(C, C, bias=False)
 
     def forward(self, x):  # [T, B, C]: T tokens of B texts, with C features
-        T, _, C = x.shape
         # `Conv1d` wants tokens last, and gives T + 3 sums. The first T look back only.
-        mixed = self.conv(self.qkv(x).permute(1, 2, 0))[..., :T].permute(2, 0, 1)
+        mixed = self.conv(self.qkv(x).permute(1, 2, 0))[..., : len(x)].permute(2, 0, 1)
         # Three parts, each cut into heads: [T, B, heads, C / heads].
-        parts = mixed.split(C, dim=-1)
-        q, k, v = (part.unflatten(-1, (self.heads, -1)) for part in parts)
+        q, k, v = mixed.unflatten(-1, (3, self.heads, -1)).unbind(2)
         q, k = F.elu(q) + 1, F.elu(k) + 1  # φ
         v = F.pad(v, (0, 1), value=1.0)  # one more number, the 1
         S, found = 0.0, []
