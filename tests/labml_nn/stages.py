@@ -1,32 +1,33 @@
 """Plays the stage of a figure without a browser, so that a lesson's test sees what a reader would.
 
-    from stages import play
+    def computed(step, factor):
+        sums = lesson(factor)
+        return {"sum": sums, "bar width": 9 * sums, "said": ["times as long"]}
 
-    first, third = play(explore(), {}, {"step": 2, "q0": 1.5})
-    assert first.said.startswith("Query")
-    assert third.numbers("share") == pytest.approx(weights, abs=5e-4)
+    check_stage(weigh(), computed)
 
-`play` runs the scripts of the site in Node.js, on the elements that the figure has drawn. What a
-setting leaves out is as the build has drawn it; a step counts from 0, and may be a fraction.
+The scripts of the site run in Node.js, on the elements that the figure has drawn. `play` returns
+what they show for single settings; a step counts from 0, and may be a fraction.
 """
 
 import json
-import re
+import random
 import subprocess
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
+from lesson_pages import numbers
 
-from pylit.figures.draw import Figure, Knob
+from pylit.figures.draw import Choice, Figure, Knob
 from pylit.node.process import find_node
 from pylit.site.options import THEME
 
 FIGURES = Path(__file__).parents[2] / "docs_src" / "figures"
-NUMBER = re.compile(r"[−-]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
 #: The frame and the scripts of figures, with as much of a browser as they need.
 PROGRAM = r"""
@@ -93,13 +94,8 @@ class Shown:
         return numbers(" ".join(self.texts(name)))
 
     def places(self, name: str, attribute: str) -> list[float]:
-        """An attribute of these elements, as numbers."""
-        return [float(element.attributes[attribute]) for element in self.elements[name]]
-
-
-def numbers(text: str) -> list[float]:
-    """The numbers in a text; a minus sign may be a real one."""
-    return [float(found.replace("−", "-")) for found in NUMBER.findall(text)]
+        """The numbers in an attribute of these elements."""
+        return numbers(" ".join(element.attributes[attribute] for element in self.elements[name]))
 
 
 class _Drawn(HTMLParser):
@@ -132,8 +128,9 @@ class _Drawn(HTMLParser):
 
 def _first(figure: Figure) -> dict[str, float]:
     assert figure.stage is not None
-    values = {knob.name: float(knob.value) for knob in figure.stage.knobs}
-    return {"step": 0.0, **values}
+    knobs = figure.stage.knobs
+    values = {one.name: float(one.value) if isinstance(one, Knob) else one.value for one in knobs}
+    return {"step": 0, **values}
 
 
 def play(figure: Figure, *settings: Mapping[str, float], folder: Path = FIGURES) -> list[Shown]:
@@ -173,6 +170,10 @@ def play(figure: Figure, *settings: Mapping[str, float], folder: Path = FIGURES)
 def check_first(figure: Figure, within: float = 0.06, folder: Path = FIGURES) -> None:
     """Fail unless the script draws at first what the build has drawn, and says the same."""
     (shown,) = play(figure, {}, folder=folder)
+    _check_first(figure, shown, within)
+
+
+def _check_first(figure: Figure, shown: Shown, within: float) -> None:
     assert figure.stage is not None
     assert shown.said == figure.stage.says
     drawn = _Drawn("".join(panel.svg() for panel in figure.panels)).found
@@ -187,7 +188,71 @@ def check_first(figure: Figure, within: float = 0.06, folder: Path = FIGURES) ->
                 assert numbers(value) == pytest.approx(expected, abs=within), (name, key)
 
 
-def sliders(figure: Figure) -> list[Knob]:
-    """The sliders of a figure, for random settings."""
-    assert figure.stage is not None
-    return [knob for knob in figure.stage.knobs if isinstance(knob, Knob)]
+def random_settings(figure: Figure, count: int) -> list[dict[str, float]]:
+    """The steps in turn, with knobs that are often at an end; no choice that moves sliders."""
+    stage, chosen = figure.stage, random.Random(0)
+    assert stage is not None
+
+    def turned(knob: Knob | Choice) -> float:
+        if isinstance(knob, Choice):
+            return chosen.randrange(len(knob.options))
+        places = round((knob.high - knob.low) / knob.step)
+        place = chosen.choice((0, places, *(chosen.randrange(places + 1) for _ in range(4))))
+        return round(float(knob.low + place * knob.step), 9)
+
+    free = [knob for knob in stage.knobs if isinstance(knob, Knob) or not knob.sets]
+    steps = max(1, len(stage.steps))
+    return [{"step": n % steps, **{knob.name: turned(knob) for knob in free}} for n in range(count)]
+
+
+def check_stage(
+    figure: Figure,
+    computed: Callable[..., Mapping[str, Any]],
+    *more: Mapping[str, float],
+    within: Mapping[str, float] | None = None,
+    count: int = 16,
+) -> None:
+    """Fail unless the script draws at first what the build has drawn, and then what is computed.
+
+    `computed` gets the step and the values of all knobs, for random settings and some `more`. It
+    returns what is to be seen, under the names of the elements: numbers (tensors, and lists in
+    lists) or texts; those of an attribute under ``"name attribute"``; which ones have a class under
+    ``"name .class"``; and under ``"said"`` what the sentence has in it. Numbers may be off by half
+    of their last digit, or by what `within` says.
+    """
+    settings = [_first(figure) | dict(one) for one in (*random_settings(figure, count), *more)]
+    first, *later = play(figure, {}, *settings)
+    _check_first(figure, first, 0.06)
+    for setting, shown in zip(settings, later, strict=True):
+        for name, expected in computed(**setting).items():
+            _check_shown(shown, name, list(_leaves(expected)), (within or {}).get(name), setting)
+
+
+def _check_shown(
+    shown: Shown, name: str, expected: list[Any], within: float | None, setting: Mapping[str, float]
+) -> None:
+    if name == "said":
+        assert all(words in shown.said for words in expected), (setting, shown.said, expected)
+        return
+    element, _, attribute = name.partition(" ")
+    if expected and isinstance(expected[0], str):
+        assert shown.texts(element) == expected, (setting, name)
+        return
+    if attribute.startswith("."):
+        marked = [attribute[1:] in one.classes for one in shown.elements[element]]
+        assert marked == expected, (setting, name)
+        return
+    found = shown.places(element, attribute) if attribute else shown.numbers(element)
+    # Numbers are printed with two decimals, and places with one.
+    half = 0.11 if attribute and not attribute.endswith("opacity") else 0.006
+    assert found == pytest.approx(expected, abs=within or half), (setting, name)
+
+
+def _leaves(value: Any) -> Iterable[Any]:
+    """The numbers or texts of a value, of lists in lists and of tensors."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, str | int | float):
+        yield value
+        return
+    for part in value:
+        yield from _leaves(part)

@@ -1,36 +1,47 @@
 """What the page of the GRU says of its numbers."""
 
-import json
 import math
-import random
 import re
-from pathlib import Path
 
 import pytest
 import torch
-from shown_programs import blocks as shown
-from stages import check_first, numbers, play
+from lesson_pages import Page, numbers, result
+from stages import check_stage
 
 from docs_src.figures import gru as figures
 from docs_src.gates import disc
 from docs_src.tasks import lstm as task
 from docs_src.tasks import results
-from labml_nn.lstm import LSTM
+from labml_nn.lstm import LSTM, gru
 from labml_nn.lstm.gru import GRU
 
-ROOT = Path(__file__).parents[3]
-LESSON = (ROOT / "labml_nn/lstm/gru.py").read_text(encoding="utf-8")
+PAGE = Page(gru)
 
 
-def flat(text):
-    """A page as one line, without the marks of comments."""
-    return " ".join(re.sub(r"(?m)^ *# ?", "", text).split())
+def parameters(module):
+    return sum(p.numel() for p in module.parameters())
 
 
-def test_an_elman_unit_would_need_two_inputs_for_one_token():
-    near = {1: math.tanh(2), -1: math.tanh(-2)}
-    assert all(math.tanh(2 * h) == pytest.approx(h, abs=0.01) for h in near.values())
-    assert round(math.tanh(2 - 4), 2) == -0.96 and round(math.tanh(-2 + 4), 2) == 0.96
+@pytest.mark.parametrize(
+    ("sentence", "values"),
+    [
+        (r"$\tanh(2) = {:.2f}$ and $\tanh(-2) = {:.2f}$", map(math.tanh, (2, -2))),
+        (r"$\tanh(2 - 4) = {:.2f}$", [math.tanh(2 - 4)]),
+        (r"$0.5 \cdot 0.5 = {:.2f}$ stays", [0.5 * 0.5]),
+        ("the state is {:.2f}", [0.5 * 0.5 + 0.5]),
+        ("in the task {:,} and {:,}", [parameters(one(3, 16, 1)) for one in (GRU, LSTM)]),
+        (
+            "has {:.0f} % fewer parameters",
+            [100 * (1 - result("gru")["parameters"] / result("lstm")["parameters"])],
+        ),
+    ],
+)
+def test_numbers_on_the_way(sentence, values):
+    PAGE.says(sentence, *values)
+
+
+def test_both_models_had_the_same_training():
+    assert result("gru")["run"]["training"] == result("lstm")["run"]["training"]
 
 
 def test_a_line_by_hand():
@@ -43,15 +54,11 @@ def test_a_line_by_hand():
         "h": [-1, -1, 1, 1, -1, -1, 1, -1],
     }
     # The steps of the stage tell these numbers.
-    points = [flat(one) for one in re.findall(r"(?ms)^\d\. (The .*?)\n\n", LESSON)]
-    assert len(points) == len(figures.MOMENTS) == 5
-    for point, t in zip(points[:4], figures.MOMENTS, strict=False):
+    shares = re.compile(r"(\d) \\cdot \(?(-?\d)\)? \+ (\d) \\cdot \(?(-?\d)\)? = \(?(-?\d)")
+    for point, t in zip(PAGE.points[:4], figures.MOMENTS[:4], strict=True):
         z, g = found["z"][t], found["g"][t]
         old = found["h"][t - 1] if t else 0
-        shares = re.findall(
-            r"(\d) \\cdot \(?(-?\d)\)? \+ (\d) \\cdot \(?(-?\d)\)? = \(?(-?\d)", point
-        )
-        (told,) = ([float(part) for part in one] for one in shares)
+        told = [float(part) for part in shares.search(point).groups()]
         assert told == pytest.approx([z, old, 1 - z, g, found["h"][t]], abs=1e-3)
 
 
@@ -68,36 +75,15 @@ def test_a_cell_that_tries_to_count_forgets_what_it_writes_over(share, counted):
     first, second, third = counted
     assert states == pytest.approx([0, 0, first, first, second, second, third, 0], abs=1e-3)
     assert kept == pytest.approx([0, 0, 1, 1, 2, 2, 3, 0], abs=1e-3)
-    assert max(figures._counted("⏎" + '"' * 500, share)[0]) <= 1
-
-
-def test_what_the_trained_model_wrote_and_its_loss():
-    ours, lstm = (
-        json.loads((ROOT / f"docs_src/results/{name}/result.json").read_text(encoding="utf-8"))
-        for name in ("gru", "lstm")
-    )
-    quoted = " ".join(re.findall(r"(?m)^# > (.*)$", LESSON)).split()
-    assert len(quoted) > 20
-    assert " ".join(quoted) in " ".join(ours["samples"][0]["text"].split())
-    losses = [f"{one['result']['validation_loss']:.2f}" for one in (ours, lstm)]
-    assert losses == ["1.57", "1.65"] and ours["run"]["training"] == lstm["run"]["training"]
-    assert round(100 * (1 - ours["parameters"] / lstm["parameters"])) == 23
+    assert max(figures._counted("⏎" + '"' * 50, share)[0]) <= 1
 
 
 # The whole in code.
 
 
-def bare():
-    """The class that the page shows as the whole, and what the listing has made."""
-    (listing,) = (one for _, one in shown(LESSON) if "class GRU(nn.Module)" in one)
-    made: dict = {}
-    exec(listing, made)
-    return made
-
-
 @pytest.mark.parametrize(("T", "B", "C", "N"), [(1, 1, 4, 1), (7, 3, 5, 6), (13, 2, 9, 4)])
 def test_the_bare_network_is_the_module(T, B, C, N):
-    network, module = bare()["GRU"](C, N), GRU(C, N, 1)
+    network, module = PAGE.made["GRU"](C, N), GRU(C, N, 1)
     module.cells[0].input_lin.load_state_dict(network.W.state_dict())
     module.cells[0].hidden_lin.load_state_dict(network.U.state_dict())
     x, h = torch.randn(T, B, C), torch.rand(B, N) - 0.5
@@ -106,70 +92,49 @@ def test_the_bare_network_is_the_module(T, B, C, N):
 
 
 def test_the_listing_reads_the_line_by_hand():
-    made = bare()
-    h = made["by_hand"](made["line"], made["zero"])[0].flatten()
-    expected = torch.tensor(figures._follow(figures.LINES[0])["h"], dtype=torch.float)
-    torch.testing.assert_close(h, expected, atol=1e-5, rtol=0)
-
-
-# The stage.
+    h = PAGE.made["by_hand"](PAGE.made["line"], PAGE.made["zero"])[0].flatten()
+    assert h.tolist() == pytest.approx(figures._follow(figures.LINES[0])["h"], abs=1e-5)
 
 
 def test_the_stage_computes_what_the_module_computes():
     """For each step and each line, with gates turned at random."""
-    figure = figures.line_by_hand()
-    check_first(figure)
-    chosen = random.Random(0)
-    shares = {
-        name: [1.0, 0.0, 0.3] + [chosen.randrange(11) / 10 for _ in range(12)]
-        for name in ("keep", "reset")
-    }
-    settings = [
-        {"step": i % 5, "line": i % 3, **{name: one[i] for name, one in shares.items()}}
-        for i in range(15)
-    ]
-    for setting, seen in zip(settings, play(figure, *settings), strict=True):
-        line = figures.LINES[setting["line"]]
-        turned = {name: setting[name] for name in shares}
-        found, t = figures._follow(line, **turned), figures.MOMENTS[setting["step"]]
-        assert seen.numbers("all-h") == pytest.approx(found["h"], abs=0.051)
-        assert seen.numbers("made-all") == pytest.approx(found["g"], abs=0.051)
-        assert seen.texts("tokens") == [*line]
-        assert seen.texts("token") == [line[t]]
+    data = figures.line_by_hand().stage.data
+
+    def computed(step, line, **turned):
+        text, t = figures.LINES[line], figures.MOMENTS[step]
+        found = figures._follow(text, **turned)
         old = found["h"][t - 1] if t else 0
-        z, r, g = (found[name][t] for name in "zrg")
-        for name, value in (
-            ("old", old),
-            ("new", found["h"][t]),
-            ("made", g),
-            ("own", figures.SUMS[2][figures.KINDS.get(line[t], 0)]),
-            ("kept", z * old),
-            ("added", (1 - z) * g),
-            ("gate-z-number", z),
-            ("gate-r-number", r),
-            ("gate-write-number", 1 - z),
-        ):
-            assert seen.numbers(name) == pytest.approx([value], abs=0.006), name
-        for name, place, value in (("z", "keep", z), ("r", "reset", r), ("write", "write", 1 - z)):
-            seen_disc = seen.elements[f"gate-{name}"][0].attributes["d"]
-            x, y = figures.CELL[place]
-            drawn = disc(x, y, figures.CELL["r"], value)
-            assert unsigned(seen_disc) == pytest.approx(unsigned(drawn), abs=0.11)
-        for name, y in zip("zr", figure.stage.data["rows"], strict=True):
-            assert seen.numbers(f"gates-{name}-number") == pytest.approx(found[name], abs=0.006)
-            x = figure.stage.data["left"] + t * figure.stage.data["step"]
-            drawn = disc(x, y, figure.stage.data["small"], found[name][t])
-            seen_disc = seen.elements[f"gates-{name}"][t].attributes["d"]
-            assert unsigned(seen_disc) == pytest.approx(unsigned(drawn), abs=0.11)
-        (at,) = seen.places("at", "x")
-        left, step = figure.stage.data["left"], figure.stage.data["step"]
-        assert at == pytest.approx(left + t * step - step / 2)
-        told = numbers(seen.said.partition("The state")[2])
-        assert told == pytest.approx([old, g, found["h"][t]], abs=0.006)
+        z, r, g, h = (found[name][t] for name in "zrgh")
+        left = data["left"] + t * data["step"]
+        seen = {
+            "all-h": found["h"],
+            "made-all": found["g"],
+            "tokens": [*text],
+            "token": [text[t]],
+            "old": [old],
+            "new": [h],
+            "made": [g],
+            "own": [figures.SUMS[2][figures.KINDS.get(text[t], 0)]],
+            "kept": [z * old],
+            "added": [(1 - z) * g],
+            "gate-z-number": [z],
+            "gate-r-number": [r],
+            "gate-write-number": [1 - z],
+            "at x": [left - data["step"] / 2],
+        }
+        for valve, place, share in (("z", "keep", z), ("r", "reset", r), ("write", "write", 1 - z)):
+            large = disc(*figures.CELL[place], figures.CELL["r"], share)
+            seen[f"gate-{valve} d"] = numbers(large)
+        for valve, y in zip("zr", data["rows"], strict=True):
+            small = [
+                disc(data["left"] + s * data["step"], y, data["small"], share)
+                for s, share in enumerate(found[valve])
+            ]
+            seen[f"gates-{valve} d"] = numbers(" ".join(small))
+            seen[f"gates-{valve}-number"] = found[valve]
+        return seen
 
-
-def unsigned(text):
-    return [float(one) for one in re.findall(r"-?\d+(?:\.\d+)?", text.replace("−", "-"))]
+    check_stage(figures.line_by_hand(), computed, within={"all-h": 0.051, "made-all": 0.051})
 
 
 # The task, and what both cost.
@@ -178,26 +143,16 @@ def unsigned(text):
 def test_what_the_task_says():
     by_depth, trained = results("lstm", "by_depth"), results("lstm", "trained")
     at = task.TESTED.index
-    assert min(trained["GRU"]) == 0.998
-    at_25 = [run[at(25)] for run in by_depth["GRU"]]
-    assert (math.floor(100 * min(at_25)), math.ceil(100 * max(at_25))) == (8, 65)
+    PAGE.says("at least {:.1f} % of the lines", 100 * min(trained["GRU"]))
+    at_25 = [100 * run[at(25)] for run in by_depth["GRU"]]
+    PAGE.says("the GRUs {} to {} %", math.floor(min(at_25)), math.ceil(max(at_25)))
     assert max(run[at(30)] for run in by_depth["GRU"]) <= 0.01
     assert min(run[at(25)] for run in by_depth["LSTM"]) >= 0.99
     assert max(max(run) for run in by_depth["Elman, 34 units"]) <= 0.1
-    sizes = [sum(p.numel() for p in one(3, 16, 1).parameters()) for one in (GRU, LSTM)]
-    assert sizes == [1008, 1280]
 
 
 @pytest.mark.parametrize(("C", "N"), [(3, 16), (7, 5)])
 def test_weights_and_states_of_both(C, N):
-    gru, lstm, x = GRU(C, N, 1), LSTM(C, N, 1), torch.randn(2, 1, C)
-    sizes = [sum(p.numel() for p in one.parameters()) for one in (gru, lstm)]
-    assert sizes == [3 * N * (C + N + 2), 4 * N * (C + N + 1)]
-    assert gru(x)[1].numel() == N and sum(part.numel() for part in lstm(x)[1]) == 2 * N
-
-
-def test_the_notebook_begins_with_it():
-    recipe = (ROOT / "docs_src/notebooks/gru.md").read_text(encoding="utf-8")
-    (listing,) = (one for _, one in shown(LESSON) if "class GRU(nn.Module)" in one)
-    forward = re.search(r"    def forward.*?return [^\n]*\n", listing, re.DOTALL)[0]
-    assert forward in recipe.partition("<!-- chapters -->")[0]
+    both, x = (GRU(C, N, 1), LSTM(C, N, 1)), torch.randn(2, 1, C)
+    assert [*map(parameters, both)] == [3 * N * (C + N + 2), 4 * N * (C + N + 1)]
+    assert both[0](x)[1].numel() == N and sum(part.numel() for part in both[1](x)[1]) == 2 * N

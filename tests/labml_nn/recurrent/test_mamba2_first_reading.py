@@ -1,27 +1,22 @@
 """What the page of Mamba-2 says of its numbers."""
 
-import json
 import math
-import random
-import re
-from pathlib import Path
 
 import pytest
 import torch
-from shown_programs import blocks as shown
-from stages import check_first, play, sliders
+from lesson_pages import Page, result
+from stages import check_stage
 from torch.nn import functional as F
 
 from docs_src.figures import mamba2 as figures
 from docs_src.tasks import mamba2 as task
 from docs_src.tasks import results
+from labml_nn.recurrent import mamba2
 from labml_nn.recurrent.mamba2 import Mamba2, ssd_loop, ssd_table
 
-ROOT = Path(__file__).parents[3]
-LESSON = (ROOT / "labml_nn/recurrent/mamba2.py").read_text(encoding="utf-8")
-#: Without the marks of comments, in one line.
-TEXT = " ".join(re.sub(r"(?m)^ *# ?", "", LESSON).split())
+PAGE = Page(mamba2)
 WORDS = [7, 1, 1, 1, 9, 1]  # 7 er well so 9 er
+CHOSEN = figures._deltas()
 
 
 def bucket(deltas, a=-3.0):
@@ -35,79 +30,81 @@ def bucket(deltas, a=-3.0):
 
 # The bucket.
 
+#: With a tenth of a second for each word, and with a time that each word chooses.
+TENTHS, FILLED = bucket([0.1] * 6), bucket(CHOSEN)
+KEPT = [math.exp(-3 * delta) for delta in CHOSEN]
+OWN = 7 * math.exp(-0.09)  # what is left of the 7 before the 9
+
 
 def test_the_bucket_is_the_loop():
-    for deltas in ([1] * 6, [0.1] * 6, figures._deltas()):
+    for deltas in ([1] * 6, [0.1] * 6, CHOSEN):
         assert figures._fill(deltas) == pytest.approx(bucket(deltas))
+    assert f"0.05 of it, 0.35; then 1 more, {bucket([1] * 6)[1]:.2f}" in figures.bucket().alt
 
 
-def test_the_same_time_for_all_words():
-    """An er of a second washes the 7 away; with a tenth of it a part of the old stays."""
-    assert f"$e^{{-3}} = {math.exp(-3):.2f}$ of the water is left" in TEXT
-    alt = figures.bucket().alt
-    assert "0.05 of it, 0.35; then 1 more, 1.35" in alt and round(bucket([1] * 6)[1], 2) == 1.35
-    assert f"so that {math.exp(-0.3):.2f} of the water is left" in TEXT
-    found = bucket([0.1] * 6)
-    old = math.exp(-0.3) * found[3]
-    told = f"there is {found[4]:.2f} in the bucket, and {old:.2f} of it is still from before"
-    assert told in TEXT
+@pytest.mark.parametrize(
+    ("sentence", "values"),
+    [
+        ("$e^{{-0.69}}$ is a half", []),
+        ("$e^{{-3}} = {:.2f}$ of the water is left", [math.exp(-3)]),
+        ("so that {:.2f} of the water is left", [math.exp(-0.3)]),
+        (
+            "there is {:.2f} in the bucket, and {:.2f} of it is still from before",
+            [TENTHS[4], math.exp(-0.3) * TENTHS[3]],
+        ),
+        ("leaves {:.2f} of the water, and adds {:.2f}", [KEPT[1], CHOSEN[1] * WORDS[1]]),
+        ("there is {:.2f} in the bucket, and {:.2f} of it is of the 7", [FILLED[3], OWN]),
+        (
+            "leaves {:.2f} of the {:.2f}, which is {:.2f}, and adds 9",
+            [KEPT[4], FILLED[3], KEPT[4] * FILLED[3]],
+        ),
+        ("$e^{{-0.1 \\cdot 30}} = {:.2f}$", [math.exp(-3)]),
+        ("0.05 · {:.2f} = {:.3f} of it is left", [math.exp(-0.1), math.exp(-3.1)]),
+        ("begins at 0, $\\Delta$ is {:.1f}", [math.log(2)]),
+        ("keeps {:.1f} % in a step", [100 * math.exp(-8 * math.log(2))]),
+        ("only $0.99^{{512}} = {:.3f}$ is left", [0.99**512]),
+    ],
+)
+def test_numbers_on_the_way(sentence, values):
+    PAGE.says(sentence, *values)
 
 
-def test_the_steps_of_the_sentence():
-    """Each point of the list tells the numbers of its step."""
-    points = [" ".join(one.split()) for one in re.findall(r"(?ms)^\d\. (.*?)\n\n", LESSON)[:4]]
-    found, kept = bucket(figures._deltas()), [math.exp(-3 * d) for d in figures._deltas()]
-    assert "1 · 7 = 7 runs in" in points[0] and found[0] == 7
-    assert f"leaves {kept[1]:.2f} of the water, and adds 0.01" in points[1]
-    own = 7 * math.exp(-0.09)
-    assert f"there is {found[3]:.2f} in the bucket, and {own:.2f} of it is of the 7" in points[1]
-    old = f"leaves {kept[4]:.2f} of the {found[3]:.2f}, which is {kept[4] * found[3]:.2f}"
-    assert old in points[2] and "adds 9" in points[2]
-    assert found[5] == pytest.approx(9, abs=0.1)
+def test_what_is_in_the_bucket_at_both_ends():
+    assert math.exp(-0.69) == pytest.approx(0.5, abs=0.005)
+    assert FILLED[0] == 7 and FILLED[5] == pytest.approx(9, abs=0.1)
 
 
 def test_the_stage_is_the_loop():
     """At each step, and for random settings of its sliders, it draws what the loop computes."""
-    figure = figures.tap()
-    check_first(figure)
-    generator = random.Random(0)
-    settings = [{"step": step} for step in range(4)]
-    for _ in range(30):
-        drawn = {
-            knob.name: round(generator.uniform(knob.low, knob.high) / knob.step) * knob.step
-            for knob in sliders(figure)
-        }
-        settings.append({"step": generator.randrange(4), **drawn})
-    for setting, shown_ in zip(settings, play(figure, *settings), strict=True):
-        values = {"step": 0, "number": 1, "other": 0.01, "drain": 3} | setting
-        deltas = figures._deltas(values["number"], values["other"])
-        levels = figures._fill(deltas, -values["drain"])
-        before = [0.0, *levels[:-1]]
-        kept = [math.exp(-values["drain"] * delta) for delta in deltas]
-        assert shown_.numbers("level") == pytest.approx(levels, abs=0.0051)
-        assert shown_.numbers("left") == pytest.approx(kept, abs=0.0051)
+
+    def computed(step, case, number, other, drain):
+        deltas = figures._deltas(number, other)
+        levels = figures._fill(deltas, -drain)
+        kept = [math.exp(-drain * delta) for delta in deltas]
         added = [delta * x for delta, x in zip(deltas, figures.STREAMS, strict=True)]
-        assert shown_.numbers("plus") == pytest.approx(added, abs=0.0051)
-        old = [share * level for share, level in zip(kept, before, strict=True)]
         full, high, foot = figures.FULL, figures.TAP["high"], figures.TAP["foot"]
+        # What does not fit into the drawing of the bucket is cut off.
+        old = [share * level for share, level in zip(kept, [0.0, *levels[:-1]], strict=True)]
         below = [min(one, full) for one in old]
         above = [min(one, full - low) for one, low in zip(added, below, strict=True)]
-        for name, amounts in (("old", below), ("new", above)):
-            heights = [float(one.attributes["height"]) for one in shown_.elements[name]]
-            assert heights == pytest.approx([high * one for one in amounts], abs=0.051)
-        tops = [foot - high * (a + b) for a, b in zip(below, above, strict=True)]
-        drawn = [float(one.attributes["y"]) for one in shown_.elements["new"]]
-        assert drawn == pytest.approx(tops, abs=0.051)
-        turns = [
-            float(re.match(r"rotate\(([\d.]+)", one.attributes["transform"])[1])
-            for one in shown_.elements["valve"]
-        ]
-        assert turns == pytest.approx([90 * d for d in deltas for _ in range(2)], abs=0.051)
-        last = [t for t, step in enumerate(figures.STEP_OF) if step == values["step"]][-1]
-        said = f"After {figures.WORDS[last]} the bucket holds {levels[last]:.2f}:"
-        assert shown_.said.startswith(said)
-        frames = [float(one.attributes["stroke-opacity"]) for one in shown_.elements["at"]]
-        assert frames == [float(step == values["step"]) for step in figures.STEP_OF]
+        last = [t for t, own in enumerate(figures.STEP_OF) if own == step][-1]
+        return {
+            "level": levels,
+            "left": kept,
+            "plus": added,
+            "old height": [high * one for one in below],
+            "new height": [high * one for one in above],
+            "new y": [foot - high * (a + b) for a, b in zip(below, above, strict=True)],
+            "valve transform": [
+                [90 * delta, 101 * (t % 3) + 34, y]
+                for t, delta in enumerate(deltas)
+                for y in (50, foot + 16)
+            ],
+            "at stroke-opacity": [float(own == step) for own in figures.STEP_OF],
+            "said": [f"After {figures.WORDS[last]} the bucket holds {levels[last]:.2f}:"],
+        }
+
+    check_stage(figures.tap(), computed)
 
 
 def test_no_single_time_keeps_the_7_and_loses_it_at_the_9():
@@ -116,15 +113,13 @@ def test_no_single_time_keeps_the_7_and_loses_it_at_the_9():
         found, kept = bucket([delta] * 6), math.exp(-3 * delta)
         of_seven = delta * 7 * kept**3 / found[3]
         assert not (of_seven > 0.5 and kept * found[3] / found[4] < 0.2)
-    found = bucket(figures._deltas())
-    assert 7 * math.exp(-0.09) / found[3] > 0.5 and 0.05 * found[3] / found[4] < 0.2
+    assert OWN / FILLED[3] > 0.5 and 0.05 * FILLED[3] / FILLED[4] < 0.2
 
 
 def test_the_sums_that_give_two_times_and_the_drain():
     alt = figures.positive().alt
     for delta in (0.01, 1):
         total = math.log(math.expm1(delta))
-        assert math.log1p(math.exp(total)) == pytest.approx(delta)
         assert f"{total:.2f}".replace("-", "−") in alt
     assert f"{math.log(3):.2f} becomes −3" in alt
 
@@ -135,13 +130,11 @@ def test_the_sums_that_give_two_times_and_the_drain():
 @pytest.mark.parametrize("form", [ssd_loop, ssd_table])
 def test_a_line_by_hand(form):
     found, after = figures._night(form)
-    expected = [[3, 1], [0.15, 0.05], [0.14, 0.05]]
-    assert [[round(x, 2) for x in row] for row in found.tolist()] == expected
-    assert [[round(x, 2) for x in row] for row in after.tolist()] == [[0.14, 0.05], [2, 4]]
+    expected = torch.tensor([[3, 1], [0.15, 0.05], [0.14, 0.05]]).double()
+    torch.testing.assert_close(found, expected, atol=0.005, rtol=0)
+    after_ben = torch.tensor([[0.14, 0.05], [2, 4]]).double()
+    torch.testing.assert_close(after, after_ben, atol=0.005, rtol=0)
     torch.testing.assert_close(figures._matrices()[-1], after)
-    assert f"$e^{{-0.1 \\cdot 30}} = {math.exp(-3):.2f}$" in TEXT
-    assert "0.05 · 0.90 = 0.045 of it is left" in TEXT
-    assert round(math.exp(-3.1), 3) == 0.045
 
 
 def test_the_table_by_hand():
@@ -155,45 +148,25 @@ def test_the_table_by_hand():
 
 def test_the_three_triangles():
     """Ones without decay; bands with one Δ; and a chapter that the 9 closes."""
-    assert figures._decays(figures._deltas(), 0.0).tolist() == torch.ones(6, 6).tril().tolist()
+    assert torch.equal(figures._decays(CHOSEN, 0.0), torch.ones(6, 6).tril().double())
     bands = figures._decays([0.1] * 6)
-    for i in range(6):
-        for j in range(i + 1):
-            assert bands[i, j].item() == pytest.approx(math.exp(-0.3 * (i - j)))
-    chosen = figures._decays(figures._deltas())
+    distances = torch.arange(6)[:, None] - torch.arange(6)
+    torch.testing.assert_close(bands, torch.exp(-0.3 * distances.double()).tril())
+    chosen = figures._decays(CHOSEN)
     assert chosen[4:, :4].max() < 0.05 and chosen[5, 4] > 0.9 and chosen[3, 0] > 0.9
     assert "only 0.05 of the first four words" in figures.triangles().alt
 
 
 def test_chunks_have_as_many_products_as_they_are_told_to_have():
-    alt = "".join(panel.svg() for panel in figures.chunks().panels)
-
     def triangle(n):
         return n * (n + 1) // 2
 
-    assert f"3 · {triangle(4)} = {3 * triangle(4)}" in alt and f">{triangle(12)}<" in alt
-    told = "".join(panel.svg() for panel in figures.two_ways().panels)
+    drawn, told = (
+        "".join(panel.svg() for panel in figure.panels)
+        for figure in (figures.chunks(), figures.two_ways())
+    )
+    assert f"3 · {triangle(4)} = {3 * triangle(4)}" in drawn and f">{triangle(12)}<" in drawn
     assert f"{triangle(8)} numbers" in told and f"has {triangle(16)} of them" in told
-
-
-# The whole in code.
-
-
-def bare():
-    """The class that the page shows as the whole layer."""
-    (listing,) = (one for _, one in shown(LESSON) if "class Mamba2(" in one)
-    made: dict = {}
-    exec(listing, made)
-    network = listing[listing.index("class Mamba2(") : listing.index("print(")]
-    assert 12 <= len([line for line in network.split("\n") if line.strip()]) <= 20
-    return made["Mamba2"]
-
-
-def test_the_notebook_begins_with_it():
-    recipe = (ROOT / "docs_src/notebooks/mamba2.md").read_text(encoding="utf-8")
-    (listing,) = (one for _, one in shown(LESSON) if "class Mamba2(" in one)
-    forward = re.search(r"    def forward.*?return [^\n]*\n", listing, re.DOTALL)[0]
-    assert forward in recipe.partition("<!-- chapters -->")[0]
 
 
 @pytest.mark.parametrize(
@@ -202,7 +175,7 @@ def test_the_notebook_begins_with_it():
 @torch.no_grad()
 def test_the_bare_layer_is_the_module(T, C, H, D, DV):
     torch.manual_seed(0)
-    network, mixer = bare()(C, H, D, DV), Mamba2(C, H, D, DV)
+    network, mixer = PAGE.made["Mamba2"](C, H, D, DV), Mamba2(C, H, D, DV)
     mixer.load_state_dict(network.state_dict(), strict=True)
     x = torch.randn(T, C)
     expected, _ = mixer(x[:, None])
@@ -216,21 +189,21 @@ def test_delta_decides_whether_the_last_digit_is_known():
     found = results("mamba2", "by_gap")
     within, one = task.GAPS.index(task.STEPS), task.GAPS.index(1)
     assert all(run[: within + 1] == [1.0] * (within + 1) for run in found["chosen"])
-    assert all(run[-1] < 0.5 for run in found["chosen"])
-    assert f"$0.99^{{512}} = {0.99**512:.3f}$" in TEXT and task.GAPS[-1] == 512
+    assert all(run[-1] < 0.5 for run in found["chosen"]) and task.GAPS[-1] == 512
     # "the first noise already costs a fifth of the answers or more", "it costs two thirds"
     assert all(run[0] == 1 and run[one] < 0.8 for run in found["constant"])
     assert all(0.65 < 1 - run[one] < 0.72 for run in found["no decay"])
-    assert f"texts of {task.STEPS} tokens" in TEXT and "all five runs are right" in TEXT
+    PAGE.says("texts of {} tokens", task.STEPS)
+    PAGE.says("all five runs are right")
 
 
 def test_what_heads_keep_at_noise_and_at_digits():
     noise = results("mamba2", "kept_by_noise")["chosen"]
     digits = results("mamba2", "kept_by_digits")["chosen"]
-    assert sum(one >= 0.92 for run in noise for one in run) == 18
+    kept = sum(one >= 0.92 for run in noise for one in run)
+    PAGE.says("{} of the 20 heads keep 0.92 or more", kept)
     assert all(len(run) == 4 and min(run) <= 0.02 for run in digits)
-    assert "18 of the 20 heads keep 0.92 or more" in TEXT
-    assert "one head in each run keeps 0.02 or less" in TEXT
+    PAGE.says("one head in each run keeps 0.02 or less")
 
 
 def test_the_two_texts_have_the_answers_that_are_drawn():
@@ -250,7 +223,7 @@ def test_the_two_texts_have_the_answers_that_are_drawn():
 
 def test_a_running_sum_loses_digits_after_a_long_night():
     steps = torch.tensor([-3000.0, -0.1, -0.1]).cumsum(0).diff()
-    assert [f"{step:.4f}" for step in steps.tolist()] == ["-0.1001", "-0.0999"]
+    PAGE.says("comes out as {:.4f} or {:.4f}", *steps)
 
 
 def test_how_long_new_heads_remember():
@@ -261,19 +234,7 @@ def test_how_long_new_heads_remember():
     assert half_lives.min() < 1 and 300 < half_lives.max() < 700
 
 
-def test_what_a_layer_that_begins_at_zero_keeps():
-    assert round(math.log(2), 1) == 0.7 and round(100 * math.exp(-8 * math.log(2)), 1) == 0.4
-
-
-def test_what_the_trained_model_wrote_and_its_loss():
-    ours, lstm = (
-        json.loads((ROOT / f"docs_src/results/{name}/result.json").read_text(encoding="utf-8"))
-        for name in ("mamba2", "lstm")
-    )
-    quoted = " ".join(re.findall(r"(?m)^# > (.*)$", LESSON)).split()
-    assert len(quoted) > 20
-    assert " ".join(quoted) in " ".join(ours["samples"][0]["text"].split())
-    losses = [f"{one['result']['validation_loss']:.2f}" for one in (ours, lstm)]
-    assert losses == ["1.63", "1.65"] and ours["result"]["step"] == lstm["result"]["step"]
+def test_the_lstm_has_twice_as_many_parameters():
+    ours, lstm = result("mamba2"), result("lstm")
+    assert ours["result"]["step"] == lstm["result"]["step"]
     assert 1.9 < lstm["parameters"] / ours["parameters"] < 2.2
-    assert 150 < ours["result"]["process_seconds"] < 210  # about three minutes
