@@ -374,9 +374,9 @@ def line():
 def recall():
     """What the six models of the recall game know of lines with more and more pairs."""
     names = {
-        "elman": "Elman",
+        "elman": "Elman network",
         "lstm": "LSTM",
-        "attention": "attention",
+        "attention": "transformer",
         "linear_attention": "linear attention",
         "mamba2": "Mamba-2",
         "delta_net": "DeltaNet",

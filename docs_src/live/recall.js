@@ -3,7 +3,7 @@
 const recall = [
   [_("Elman network"), "elman", "elman"],
   ["LSTM", "lstm", "lstm"],
-  [_("Attention"), "attention", "autoregressive"],
+  [_("Transformer"), "attention", "autoregressive"],
   [_("Linear attention"), "linear_attention", "linear_attention"],
   ["Mamba-2", "mamba2", "mamba2"],
   ["DeltaNet", "delta_net", "delta_net"],
@@ -176,7 +176,7 @@ live.panel.fill = (panel) => {
       fault),
     seen: live.observations([
       [_("Three pairs are few. The four models with a list or a matrix know them all. The Elman network and the LSTM answer 6, the digit that came twice, whatever you ask: their vectors know which digits came, but not whose."), from_line("a6 r5 z6", "r")],
-      [_("Twenty pairs are many. Attention knows all of them, but it keeps 5,120 numbers. The matrices are smaller, and some begin to fail: DeltaNet knows 18, and Mamba-2 15."), from_line("o9 r2 z9 x0 q8 s1 g0 f0 v3 p3 u9 b0 h7 e5 c7 w9 i3 a8 t3 d4", "x")],
+      [_("Twenty pairs are many. The transformer knows all of them, but it keeps 5,120 numbers. The matrices are smaller, and some begin to fail: DeltaNet knows 18, and Mamba-2 15."), from_line("o9 r2 z9 x0 q8 s1 g0 f0 v3 p3 u9 b0 h7 e5 c7 w9 i3 a8 t3 d4", "x")],
       [_("Here k comes four times. Linear attention adds all four digits and answers 0, an old one. Mamba-2 answers 9, the one before the last. DeltaNet replaced them, and answers 5."), from_line("o7 k3 d6 e2 v4 k0 o1 k9 p3 d0 k5", "k")],
     ]),
     first: 1,

@@ -7,7 +7,9 @@ in the language; so the outputs are those of the run of the English one, and its
 English words.
 
 One cell is added before all others, for a reader who cannot reach Colab or GitHub: it names the
-place of the text, and a font that has the language.
+place of the text, and a font that has the language. Neither Colab nor a plain Linux has one.
+Matplotlib would then draw a box for each character, so the cell has the English of the words, and
+puts it back where it finds no font.
 """
 
 import re
@@ -25,9 +27,13 @@ from pylit.languages.language import FOLDER
 from pylit.languages.translations import in_words
 from pylit.model import HAN
 
-#: Lines of code with words of a plot, and the strings in them.
-_PLOT = re.compile(r"\bset(_\w+)?\(|\b(label|title|titles|rows|names|panels)\b.*=")
+#: Lines of code with words of a plot, the strings in them, and what a string leaves to the run.
+_PLOT = re.compile(
+    r"\b(set|show)(_\w+)?\(|\b(label|title|titles|rows|names|panels)\b.*="
+    r"|\bcurves\[|^ +\(axes\[|^ +\"[^\"]*\",$"
+)
 _SHOWN = re.compile(r'(f?)"([^"\n]+)"')
+_FIELD = re.compile(r"\{[^}]*\}")
 #: The end of a line of a paragraph, which is no space beside Chinese.
 _WIDE = f"{HAN.pattern[1:-1]}\u3000-\u303f\uff00-\uff65“”‘’…"
 _JOINED = re.compile(f"(?<=[{_WIDE}])\\n *(?=[{_WIDE}])")
@@ -84,8 +90,8 @@ class Translator:
                 one.source = _unwrapped(other.source if text == one.source else text)
         made.cells[0].source = "\n\n".join(f"# {titles['title']}\n{titles['summary']}".split("\n"))
         made.metadata[OWN].language = self._folder.name
-        texts = self._first["text"].strip(), self._first["code"].strip()
-        made.cells[2:2] = [cell("markdown", texts[0]), cell("code", texts[1])]
+        code = self._first["code"].strip().replace("ENGLISH = {}", self._english(made))
+        made.cells[2:2] = [cell("markdown", self._first["text"].strip()), cell("code", code)]
         for number, one in enumerate(code_cells(made), 1):
             one.execution_count = number
             for output in one.outputs:
@@ -102,6 +108,19 @@ class Translator:
         return "\n".join(
             _SHOWN.sub(shown, line) if _PLOT.search(line) else line for line in source.split("\n")
         )
+
+    def _english(self, made: NotebookNode) -> str:
+        """A table of the words of the plots of a notebook: patterns, and their English formats."""
+        code = "\n".join(one.source for one in code_cells(made))
+        table = {
+            _FIELD.sub("(.*)", words): _FIELD.sub("{}", english)
+            for english, words in self._words.items()
+            if f'"{words}"' in code
+        }
+        # What says most comes first: `(.*) 个头` matches whatever ends so.
+        order = sorted(table, key=lambda pattern: -len(pattern.replace("(.*)", "")))
+        lines = "".join(f'    "{pattern}": "{table[pattern]}",\n' for pattern in order)
+        return f"ENGLISH = {{\n{lines}}}"
 
 
 def _unwrapped(text: str) -> str:

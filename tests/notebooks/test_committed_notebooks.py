@@ -9,6 +9,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from docs_src.notebooks import OWN
 from docs_src.notebooks.document import NotebookBuilder, as_text, code_cells, has_run
 from docs_src.notebooks.translation import Translator
 from pylit.diagnostics import Report
@@ -123,3 +124,26 @@ def test_its_first_cell_takes_the_text_that_a_reader_names(tmp_path, monkeypatch
         assert os.environ["LABML_NN_DATA"] == "before"
         exec(first.source.replace('DATA = ""', 'DATA = "/a/text.txt"'), {})
     assert os.environ["LABML_NN_DATA"] == "/a/text.txt"
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_its_plots_have_the_english_words_where_no_font_has_chinese(name: str, monkeypatch):
+    """Matplotlib would draw a box for each character. The first cell may run twice."""
+    pytest.importorskip("matplotlib")
+    from matplotlib import font_manager, rc_context
+    from matplotlib.text import Text
+
+    def shown(source: str) -> list[str]:
+        return [re.sub(r"\{[^}]*\}", "1", words) for words in re.findall(r'"([^"\n]+)"', source)]
+
+    english = MAKER.document(name)
+    first, *code = code_cells(CHINESE.document(name, english))
+    monkeypatch.setattr(Text, "set_text", Text.set_text)
+    monkeypatch.setattr(font_manager.fontManager, "ttflist", [])
+    with rc_context():
+        exec(first.source, namespace := {})
+        exec(first.source, namespace)
+        for one, other in zip(code, code_cells(english), strict=True):
+            if "chapter" not in one.metadata.get(OWN, {}):
+                for chinese, words in zip(shown(one.source), shown(other.source), strict=True):
+                    assert Text(0, 0, chinese).get_text() == words
