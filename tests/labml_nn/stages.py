@@ -2,7 +2,7 @@
 
     def computed(step, factor):
         sums = lesson(factor)
-        return {"sum": sums, "bar width": 9 * sums, "said": ["times as long"]}
+        return {"sum": sums, "bar width": 9 * sums, "says": ["times as long"]}
 
     check_stage(weigh(), computed)
 
@@ -217,7 +217,7 @@ def check_stage(
     `computed` gets the step and the values of all knobs, for random settings and some `more`. It
     returns what is to be seen, under the names of the elements: numbers (tensors, and lists in
     lists) or texts; those of an attribute under ``"name attribute"``; which ones have a class under
-    ``"name .class"``; and under ``"said"`` what the sentence has in it. Numbers may be off by half
+    ``"name .class"``; and under ``"says"`` what the sentence has in it. Numbers may be off by half
     of their last digit, or by what `within` says.
     """
     settings = [_first(figure) | dict(one) for one in (*random_settings(figure, count), *more)]
@@ -231,7 +231,7 @@ def check_stage(
 def _check_shown(
     shown: Shown, name: str, expected: list[Any], within: float | None, setting: Mapping[str, float]
 ) -> None:
-    if name == "said":
+    if name == "says":
         assert all(words in shown.said for words in expected), (setting, shown.said, expected)
         return
     element, _, attribute = name.partition(" ")

@@ -233,7 +233,7 @@ def test_the_stage_computes_what_the_rule_computes():
             "off stroke-opacity": [float((a - b).abs().max() > 0.005) for a, b in pairs],
             "memory-ground fill-opacity": PALE + STRONG * (memory.abs() / 5).clamp(max=1),
             "after-ground fill-opacity": PALE + STRONG * (after.abs() / 5).clamp(max=1),
-            "said": [f"and {figures.shown(beta)} of it is written"],
+            "says": [f"and {figures.shown(beta)} of it is written"],
         }
 
     figure = figures.rule()

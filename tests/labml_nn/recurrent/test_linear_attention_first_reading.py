@@ -159,7 +159,7 @@ def test_the_stage_computes_what_the_lesson_computes():
             "part-own": near @ own,
             "cut stroke-opacity": [float(i % size == 0) for i in (1, 2, 3)],
             f"place .p-t{figures.WEIGHT}": [begin <= i < begin + size for i in range(4)],
-            "said": [f"After token {t + 1}, {figures.TOKENS[t]}, all three find"],
+            "says": [f"After token {t + 1}, {figures.TOKENS[t]}, all three find"],
         }
         seen |= dict.fromkeys(("key", "query", "ask"), keys[t])
         for name, form in forms.items():

@@ -101,7 +101,7 @@ def test_the_stage_is_the_loop():
                 for y in (50, foot + 16)
             ],
             "at stroke-opacity": [float(own == step) for own in figures.STEP_OF],
-            "said": [f"After {figures.WORDS[last]} the bucket holds {levels[last]:.2f}:"],
+            "says": [f"After {figures.WORDS[last]} the bucket holds {levels[last]:.2f}:"],
         }
 
     check_stage(figures.tap(), computed)

@@ -4,12 +4,12 @@ import json
 import math
 import re
 import textwrap
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from stages import check_first, play
+from lesson_pages import ROOT, Page, numbers, result
+from stages import check_stage
 from torch import nn
 from torch.nn import functional as F
 
@@ -30,57 +30,36 @@ from labml_nn.transformers.models import (
 from labml_nn.transformers.utils import subsequent_mask
 from pylit.figures.draw import listed
 
-SOURCE = Path(models.__file__).read_text(encoding="utf-8")
-PAGE = re.sub(r"\s+", " ", re.sub(r"^ *# ?", "", SOURCE, flags=re.M)).replace("−", "-")
-RESULT = Path(__file__).parents[3] / "docs_src/results/encoder_decoder/result.json"
+PAGE = Page(models)
 WORDS = ["padding", "start", "end", "who", "sleeps", "?", "the", "dog"]
-
-
-TERMS = re.search(r"weights: (\S+ · 2 - \S+ · 2 = \S+) in", PAGE)[1]  # type: ignore[index]
-QUESTION = ("sleeps", "sings")
-
-
-def said(before: str) -> list[float]:
-    """The three numbers after some words."""
-    found = re.search(re.escape(before) + r" (-?\d+), (-?\d+), (-?\d+)", PAGE)
-    assert found, before
-    return [float(number) for number in found.groups()]
-
-
-def vector(after: str) -> torch.Tensor:
-    """The first numbers in brackets after some words."""
-    found = re.search(re.escape(after) + r"[^(]*\(([^)]*)\)", PAGE)
-    assert found, after
-    return torch.tensor([float(number) for number in found[1].split(",")])
 
 
 def test_attention_of_the_example():
     found = drawn._pass()
     products = (found["q"] @ found["k"].T)[0]
-    assert said("number by number, and add up:") == pytest.approx(products.tolist(), abs=1e-3)
-    assert said("you have the **scores**") == pytest.approx((products / 2).tolist(), abs=1e-3)
+    PAGE.says(
+        "number by number, and add up: {:.0f}, {:.0f}, {:.0f}.", *products.abs() * products.sign()
+    )
+    PAGE.says("you have the **scores** {:.0f}, {:.0f}, {:.0f}.", *products / 2)
     weights, values = found["weights"][0], found["v"][:, 1]
-    a, b, total = (float(number) for number in re.findall(r"[\d.]+", TERMS)[::2])
-    assert [a, b] == [round(weights[1].item(), 3), round(weights[2].item(), 3)]
+    total = weights @ values
+    PAGE.says("{:.3f} · 2 - {:.3f} · 2 = {:.3f} in", weights[1], weights[2], total)
     assert values.tolist() == pytest.approx([0, 2, -2], abs=1e-3)
-    assert total == pytest.approx(a * 2 - b * 2, abs=1e-6)
-    assert total == pytest.approx((weights @ values).item(), abs=5e-4)
     # The numbers that are shown add up, too.
     assert weights.mul(1000).round().sum() == 1000
 
 
 def test_the_sum_and_the_feed_forward_step():
     found = drawn._pass()
-    after = found["after"][0]
-    assert f"now it has {after[1]:.3f}:" in PAGE and drawn.X[0, 1] == -1
-    read = vector("biases 0) *who* reads")
-    torch.testing.assert_close(read, found["read"][0], rtol=0, atol=5e-3)
-    total = read[:3].sum().item()
-    assert f"So the sum is {total:.2f}, and with the bias of -1 there remains" in PAGE
-    says, before = found["says"][0, 0].item(), drawn.X[0, 0].item()
-    assert f"there remains {says:.2f}." in PAGE
-    assert f"to *question*: {before:.0f} + {says:.2f} = {before + says:.2f}." in PAGE
-    assert found["out"][0, 0].item() == pytest.approx(drawn.X[0, 0] + found["says"][0, 0])
+    assert drawn.X[0, 1] == -1
+    PAGE.says("now it has {:.3f}:", found["after"][0, 1])
+    read = PAGE.vector("biases 0) *who* reads")
+    assert read == pytest.approx(found["read"][0].tolist(), abs=5e-3)
+    says, before = found["says"][0, 0], drawn.X[0, 0]
+    PAGE.says("So the sum is {:.2f}, and with the bias of -1", sum(read[:3]))
+    PAGE.says("there remains {:.2f}.", says)
+    PAGE.says("to *question*: {:.0f} + {:.2f} = {:.2f}.", before, says, before + says)
+    assert found["out"][0, 0].item() == pytest.approx((before + says).item())
     assert (found["fits"][1:] <= 1e-4).all()
     assert found["out"][1:].allclose(drawn.X[1:], atol=1e-4)
 
@@ -96,63 +75,50 @@ def test_attention_does_not_change_the_other_two_words():
 
 def test_cross_attention_by_hand():
     """The memory has what the layer returned, normalised; its verbs are the keys."""
-    query = vector("Let *the* ask for a verb")
+    query = PAGE.vector("Let *the* ask for a verb")
     memory = F.layer_norm(drawn._pass()["out"], (4,))
     verbs = memory[:, drawn.FEATURES.index("verb")]
-    assert f"Those are {verbs[0]:.2f}, {verbs[1]:.0f} and {verbs[2]:.0f}." in PAGE
+    PAGE.says("Those are {:.2f}, {:.0f} and {:.0f}.", *verbs)
     weights = (query[0] * verbs / 2).softmax(0)
-    assert f"Then *sleeps* gets the weight {weights[1]:.3f}." in PAGE
+    PAGE.says("Then *sleeps* gets the weight {:.3f}.", weights[1])
     assert listed(weights, 3) in drawn.across().alt
-
-
-def test_the_weights_of_cross_attention_add_up():
-    """As printed; each query and the word that is written behind it."""
-    rows = re.findall(r"\w+ \(([^)]*)\)[;.]", drawn.crossing().alt)
-    numbers = [[float(n) for n in row.split(", ")] for row in rows]
-    assert len(numbers) == 3 and [round(sum(row), 3) for row in numbers] == [1, 1, 1]
+    # What is written behind each word; its weights add up as printed.
+    rows = [numbers(row) for row in re.findall(r"\w+ \(([^)]*)\)[;.]", drawn.crossing().alt)]
+    assert [round(sum(row), 3) for row in rows] == [1, 1, 1]
     assert drawn._answered()[1] == ["the", "dog", "end"]
 
 
 def test_the_signature_picture_follows_one_token():
     """Its weights are on the verb, as the caption says."""
-    caption = PAGE.split("](figure:encoder_decoder.whole)")[0][-60:]
+    caption = PAGE.text.split("](figure:encoder_decoder.whole)")[0][-60:]
     token, verb = re.findall(r"\*([^*]+)\*", caption)
-    shown = re.search(
-        rf"Those of {token} are as thick as its weights: \(([^)]*)\)", drawn.whole().alt
-    )
-    weights = [float(weight) for weight in shown[1].split(", ")]  # type: ignore[index]
-    assert weights[drawn.SOURCE.index(verb)] > 0.95
-
-
-def test_the_words_have_mean_0_and_variance_1():
-    assert (drawn.X.mean(1) == 0).all() and (drawn.X.var(1, correction=0) == 1).all()
+    (weights,) = re.findall(rf"Those of {token} are as .*?: \(([^)]*)\)", drawn.whole().alt)
+    assert numbers(weights)[drawn.SOURCE.index(verb)] > 0.95
 
 
 def test_layer_normalisation_by_hand():
-    x = vector("Do it by hand for")
+    x = torch.tensor(PAGE.vector("Do it by hand for"))
     assert x.mean() == 2 and x.var(correction=0) == 2
-    assert f"Divide by its root, {math.sqrt(2):.3f}." in PAGE
-    caption = PAGE.split("](figure:encoder_decoder.normalised)")[0][-70:]
-    gains, biases = (eval(found) for found in re.findall(r"\([\d, ]*\)", caption))
-    norm = nn.LayerNorm(4)
-    with torch.no_grad():
-        norm.weight.copy_(torch.tensor(gains))
-        norm.bias.copy_(torch.tensor(biases))
-    assert listed(norm(x).detach().round(decimals=3), 3) in drawn.normalised().alt
+    PAGE.says("Divide by its root, {:.3f}.", math.sqrt(2))
+    # The words of the example have mean 0 and variance 1.
+    assert (drawn.X.mean(1) == 0).all() and (drawn.X.var(1, correction=0) == 1).all()
+    caption = PAGE.text.split("](figure:encoder_decoder.normalised)")[0][-70:]
+    gains, biases = (numbers(found) for found in re.findall(r"\([\d, ]*\)", caption))
+    normed = F.layer_norm(x, (4,), torch.tensor(gains), torch.tensor(biases))
+    assert listed(normed.round(decimals=3), 3) in drawn.normalised().alt
 
 
 def test_logits_probabilities_and_losses():
     logits, names = torch.tensor(list(drawn.LOGITS.values())), list(drawn.LOGITS)
     shares = logits.softmax(0)
     # The exponentials add up as they are printed.
-    powers, total = re.search(
-        r"Exponentials: \(([^)]*)\), in sum ([\d.]+)\.", drawn.logits().alt
-    ).groups()
-    assert round(sum(float(power) for power in powers.split(", ")), 3) == float(total)
+    (told,) = re.findall(r"Exponentials: (.*?)\.(?= )", drawn.logits().alt)
+    *powers, total = numbers(told)
+    assert round(sum(powers), 3) == total
     losses = [F.cross_entropy(logits, torch.tensor(names.index(name))) for name in ("the", "dog")]
-    assert f"is *the*, with the probability {shares[0]:.3f}." in PAGE
-    assert f"minus its natural logarithm, {losses[0]:.2f}." in PAGE
-    assert f"been *dog*, the loss would be {losses[1]:.2f}." in PAGE
+    PAGE.says("is *the*, with the probability {:.3f}.", shares[0])
+    PAGE.says("minus its natural logarithm, {:.2f}.", losses[0])
+    PAGE.says("been *dog*, the loss would be {:.2f}.", losses[1])
 
 
 def test_input_and_label_are_shifted_by_one():
@@ -163,109 +129,46 @@ def test_input_and_label_are_shifted_by_one():
 def test_the_small_model_answers_all_questions():
     """Also those that it has not seen; and it looks where the page says."""
     asked = answers.SINGLE + answers.DOUBLE
-    unseen = len(answers.HELD_OUT)
-    assert f"There are {len(asked)} questions" in PAGE
-    assert f"on {len(asked) - unseen} of them" in PAGE
-    offered = [verbs for verbs in drawn.QUESTIONS if verbs in answers.HELD_OUT]
-    assert [" and ".join(verbs) for verbs in offered] == re.findall(
-        r"\*who (\w+ and \w+) \?\*", PAGE.split("Step through an answer")[0][-150:].lower()
-    )
+    PAGE.says("There are {} questions", len(asked))
+    PAGE.says("on {} of them", len(asked) - len(answers.HELD_OUT))
+    for verbs in drawn.QUESTIONS:
+        if verbs in answers.HELD_OUT:
+            assert f"*who {' and '.join(verbs)} ?*" in PAGE.text.lower()
     source = answers.tokens([answers.question(verbs) for verbs in asked])
-    network = answers.trained()
-    written = network.greedy_decode(source, start_token=1, end_token=2, max_len=8)
+    written = answers.trained().greedy_decode(source, start_token=1, end_token=2, max_len=8)
     expected = answers.tokens([[*answers.answer(verbs), "end"] for verbs in asked])
     assert torch.equal(written, expected)
-    for verbs in drawn.QUESTIONS:
-        steps = drawn._answers(verbs)["steps"]
-        said = [answers.ANIMALS[verb] for verb in verbs]
-        assert [step["names"][0] for step in steps] == [
-            "the",
-            said[0],
-            "and",
-            "the",
-            said[1],
-            "end",
-        ]
-    looks = [torch.tensor(step["weights"]).argmax() for step in drawn._answers(QUESTION)["steps"]]
-    assert [drawn._answers(QUESTION)["asked"][look] for look in looks] == [
+    found = drawn._answers(("sleeps", "sings"))
+    looks = [torch.tensor(step["weights"]).argmax() for step in found["steps"]]
+    assert [found["asked"][look] for look in looks] == [
         *("who", "sleeps", "and", "who", "sings", "?")
     ]
 
 
 def test_the_stage_shows_what_the_model_computes():
-    check_first(drawn.writing())
-    for number, verbs in enumerate(drawn.QUESTIONS):
-        found = drawn._answers(verbs)
-        for step in range(6):
-            (shown,) = play(drawn.writing(), {"question": number, "step": step})
-            assert shown.said == drawn._looks(found, step)
-            thick = [max(w * drawn.LOOK, 0.7) for one in found["steps"] for w in one["weights"]]
-            assert shown.places("look", "stroke-width") == pytest.approx(thick, abs=1e-3)
-            assert shown.texts("next") == [name for one in found["steps"] for name in one["names"]]
-            shares = [share for one in found["steps"] for share in one["shares"]]
-            assert shown.numbers("share") == pytest.approx(shares, abs=5.1e-4)
-            assert shown.texts("asked") == found["asked"] * 6
-            inputs = [one["input"] for one in found["steps"]]
-            assert shown.texts("said") == [word for t in range(6) for word in inputs[: t + 1]]
+    def computed(step, question):
+        found = drawn._answers(drawn.QUESTIONS[question])
+        steps = found["steps"]
+        inputs = [one["input"] for one in steps]
+        return {
+            "look stroke-width": [
+                max(w * drawn.LOOK, 0.7) for one in steps for w in one["weights"]
+            ],
+            "next": [one["names"] for one in steps],
+            "share": [one["shares"] for one in steps],
+            "asked": found["asked"] * 6,
+            "said": [word for t in range(6) for word in inputs[: t + 1]],
+            "says": [drawn._looks(found, step)],
+            "bar width": [max(share * drawn.BAR, 0.5) for one in steps for share in one["shares"]],
+        }
+
+    check_stage(drawn.writing(), computed, within={"look stroke-width": 1e-3, "share": 5.1e-4})
 
 
-def test_the_whole_in_code_is_the_module():
-    listing = next(part for part in (models.__doc__ or "").split("```") if "class Layer" in part)
-    known: dict[str, Any] = {}
-    exec(listing.removeprefix("python\n"), known)
-    largest = 0.0
-    for width, heads, hidden, layers, (s, t, b) in (
-        (8, 2, 12, 1, (3, 5, 2)),
-        (12, 3, 20, 2, (7, 4, 3)),
-        (32, 4, 64, 3, (9, 11, 1)),
-    ):
-        torch.manual_seed(width)
-        module = stack(width, heads, hidden, layers)
-        stacks = [
-            nn.ModuleList(known["Layer"](width, heads, hidden) for _ in range(layers))
-            for _ in range(2)
-        ]
-        for bare, whole in zip(stacks, (module.encoder, module.decoder), strict=True):
-            for one, other in zip(bare, whole.layers, strict=True):
-                copy_layer(one, other)
-        norms = [module.encoder.norm, module.decoder.norm]
-        x, y = torch.randn(s, b, width), torch.randn(t, b, width)
-        with torch.no_grad():
-            found = known["logits"](*stacks, norms, module.generator.projection, x, y)
-            decoded = module.decoder(y, module.encoder(x), None, subsequent_mask(t))
-            expected = module.generator(decoded)
-        largest = max(largest, (found - expected).abs().max().item())
-    assert largest < 5e-6
+# The whole in code, and the plain program that writes.
 
 
-def test_the_notebook_begins_with_it():
-    listing = next(part for part in (models.__doc__ or "").split("```") if "class Layer" in part)
-    notebook = Path(__file__).parents[3] / "docs_src/notebooks/encoder_decoder.md"
-    assert listing[listing.index("class Layer") :] in notebook.read_text(encoding="utf-8")
-
-
-def copy_layer(bare: Any, layer: TransformerLayer) -> None:
-    """The parameters of a layer of the module, in one of the page's short version."""
-    with torch.no_grad():
-        for mine, theirs in ((bare.look, layer.self_attn), (bare.ask, layer.src_attn)):
-            if theirs is None:
-                continue
-            parts = [theirs.query.linear, theirs.key.linear, theirs.value.linear]
-            mine.in_proj_weight.copy_(torch.cat([part.weight for part in parts]))
-            biases = [torch.zeros_like(p.weight[:, 0]) if p.bias is None else p.bias for p in parts]
-            mine.in_proj_bias.copy_(torch.cat(biases))
-            mine.out_proj.load_state_dict(theirs.output.state_dict())
-        norms = (layer.norm_self_attn, getattr(layer, "norm_src_attn", None), layer.norm_ff)
-        for norm, theirs in zip(bare.norms, norms, strict=True):
-            if theirs is not None:
-                norm.load_state_dict(theirs.state_dict())
-        bare.think[0].load_state_dict(layer.feed_forward.layer1.state_dict())
-        bare.think[2].load_state_dict(layer.feed_forward.layer2.state_dict())
-
-
-def stack(width: int, heads: int, hidden: int, layers: int) -> EncoderDecoder:
-    """A model whose parameters are all random."""
-
+def build(width: int, heads: int, hidden: int, layers: int, n_vocab: int) -> EncoderDecoder:
     def layer(cross: bool) -> TransformerLayer:
         return TransformerLayer(
             d_model=width,
@@ -275,34 +178,55 @@ def stack(width: int, heads: int, hidden: int, layers: int) -> EncoderDecoder:
             dropout_prob=0.0,
         )
 
-    embeds = [EmbeddingsWithPositionalEncoding(width, 17) for _ in range(2)]
+    embeds = [EmbeddingsWithPositionalEncoding(width, n_vocab) for _ in range(2)]
     stacks = Encoder(layer(False), layers), Decoder(layer(True), layers)
-    model = EncoderDecoder(*stacks, *embeds, Generator(17, width))
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.1 * torch.randn_like(parameter))
-    return model
+    return EncoderDecoder(*stacks, *embeds, Generator(n_vocab, width))
 
 
-def small(n_vocab: int = len(WORDS)) -> EncoderDecoder:
-    def layer(cross: bool) -> TransformerLayer:
-        return TransformerLayer(
-            d_model=8,
-            self_attn=MultiHeadAttention(2, 8, 0.0),
-            src_attn=MultiHeadAttention(2, 8, 0.0) if cross else None,
-            feed_forward=FeedForward(8, 16, 0.0),
-            dropout_prob=0.0,
-        )
+@torch.no_grad()
+def copy_layer(bare: Any, layer: TransformerLayer) -> None:
+    """The parameters of a layer of the module, in one of the page's short version."""
+    for mine, theirs in ((bare.look, layer.self_attn), (bare.ask, layer.src_attn)):
+        if theirs is None:
+            continue
+        parts = [theirs.query.linear, theirs.key.linear, theirs.value.linear]
+        mine.in_proj_weight.copy_(torch.cat([part.weight for part in parts]))
+        mine.in_proj_bias.copy_(torch.cat([part.bias for part in parts]))
+        mine.out_proj.load_state_dict(theirs.output.state_dict())
+    norms = (layer.norm_self_attn, getattr(layer, "norm_src_attn", None), layer.norm_ff)
+    for norm, theirs in zip(bare.norms, norms, strict=True):
+        if theirs is not None:
+            norm.load_state_dict(theirs.state_dict())
+    bare.think[0].load_state_dict(layer.feed_forward.layer1.state_dict())
+    bare.think[2].load_state_dict(layer.feed_forward.layer2.state_dict())
 
-    embeds = [EmbeddingsWithPositionalEncoding(8, n_vocab) for _ in range(2)]
-    stacks = Encoder(layer(False), 1), Decoder(layer(True), 1)
-    return EncoderDecoder(*stacks, *embeds, Generator(n_vocab, 8))
+
+@pytest.mark.parametrize(
+    ("width", "heads", "hidden", "layers", "s", "t", "b"),
+    [(8, 2, 12, 1, 3, 5, 2), (12, 3, 20, 2, 7, 4, 3), (32, 4, 64, 3, 9, 11, 1)],
+)
+@torch.no_grad()
+def test_the_whole_in_code_is_the_module(width, heads, hidden, layers, s, t, b):
+    torch.manual_seed(width)
+    module = build(width, heads, hidden, layers, 17)
+    for parameter in module.parameters():
+        parameter.add_(0.1 * torch.randn_like(parameter))
+    make, halves = PAGE.made["Layer"], (module.encoder, module.decoder)
+    stacks = [nn.ModuleList(make(width, heads, hidden) for _ in range(layers)) for _ in halves]
+    for bare, whole in zip(stacks, halves, strict=True):
+        for one, other in zip(bare, whole.layers, strict=True):
+            copy_layer(one, other)
+    norms = [half.norm for half in halves]
+    x, y = torch.randn(s, b, width), torch.randn(t, b, width)
+    found = PAGE.made["logits"](*stacks, norms, module.generator.projection, x, y)
+    decoded = module.decoder(y, module.encoder(x), None, subsequent_mask(t))
+    torch.testing.assert_close(found, module.generator(decoded), rtol=0, atol=5e-6)
 
 
 def test_the_example_is_learned_and_written():
     """The page's plain program writes the answer, and so does the method with caches."""
     torch.manual_seed(0)
-    model = small()
+    model = build(8, 2, 16, 1, len(WORDS))
     src = torch.tensor([[3], [4], [5]])
     tgt = torch.tensor([[1], [6], [7], [2]])
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
@@ -311,7 +235,7 @@ def test_the_example_is_learned_and_written():
         model.loss(src, tgt).backward()
         optimizer.step()
     model.eval()
-    shown = next(part for part in SOURCE.split("```") if "def write" in part)
+    shown = next(part for part in PAGE.source.split("```") if "def write" in part)
     known = {"torch": torch, "subsequent_mask": subsequent_mask}
     exec(textwrap.dedent(shown.removeprefix("python\n")), known)
     with torch.no_grad():
@@ -321,33 +245,31 @@ def test_the_example_is_learned_and_written():
     assert [WORDS[i] for i in cached[:, 0]] == ["the", "dog", "end"]
 
 
+# The trained model, and how a model begins.
+
+
 def test_the_trained_model():
-    found = json.loads(RESULT.read_text(encoding="utf-8"))
+    found = result("encoder_decoder")
     vocabulary = found["run"]["model"]["config"]["n_vocab"]
-    texts = json.loads((RESULT.parent / "vocabulary.json").read_text(encoding="utf-8"))
-    special = vocabulary - len(texts["characters"])
-    assert special == 3 and f"among its {vocabulary} tokens" in PAGE
-    guess = re.search(rf"\$\\ln {vocabulary} = (\S+)\$ nats", PAGE)
-    said = re.search(r"It reached (\S+) in training, and (\S+) on replies", PAGE)
-    assert guess and said and guess[1] == f"{math.log(vocabulary):.1f}"
-    losses = found["result"]["train_loss"], found["result"]["validation_loss"]
-    assert [float(loss) for loss in said.groups()] == pytest.approx(losses, abs=5e-3)
+    texts = json.loads((ROOT / "docs_src/results/encoder_decoder/vocabulary.json").read_text())
+    assert vocabulary - len(texts["characters"]) == 3  # padding, start, end
+    PAGE.says(
+        "among its {0} tokens, the loss is $\\ln {0} = {1:.1f}$", vocabulary, math.log(vocabulary)
+    )
+    PAGE.says("It reached {:.2f} in training", found["result"]["train_loss"])
     assert found["run"]["model"]["config"]["n_layers"] == 2
 
 
 def test_embeddings_start_smaller_than_those_of_the_paper():
-    deviation = math.sqrt(512) * math.sqrt(2 / (37_000 + 512))
-    assert f"37512}} = {math.sqrt(2 / 37_512):.4f}$" in PAGE
-    assert f"After the factor $\\sqrt C$ it is {deviation:.2f}," in PAGE
-    table = nn.init.xavier_uniform_(torch.empty(37_000, 512))
-    assert (math.sqrt(512) * table.std()).item() == pytest.approx(deviation, rel=0.01)
+    glorot = math.sqrt(2 / 37_512)
+    PAGE.says("37512}} = {:.4f}$", glorot)
+    PAGE.says("After the factor $\\sqrt C$ it is {:.2f},", math.sqrt(512) * glorot)
 
 
 def test_beam_search_and_shares():
-    a, top, b, best = 0.6, 0.3, 0.4, 0.9
-    for product in (f"{a} \\cdot {top} = {a * top:.2f}", f"{b} \\cdot {best} = {b * best:.2f}"):
-        assert product in PAGE
-    layer = small().encoder.layers[0]
+    for first, second in ((0.6, 0.3), (0.4, 0.9)):
+        PAGE.says("{} \\cdot {} = {:.2f}", first, second, first * second)
+    layer = build(8, 2, 16, 1, len(WORDS)).encoder.layers[0]
     weights = {name: p.numel() for name, p in layer.named_parameters() if p.dim() > 1}
     network = sum(count for name, count in weights.items() if name.startswith("feed_forward"))
     assert network == 2 * 8 * 16 and sum(weights.values()) == network + 4 * 8 * 8
