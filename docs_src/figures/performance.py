@@ -341,7 +341,7 @@ def _mixers(is_wanted):
         "Milliseconds, the median over the rounds. Train is forward and backward. A reference is "
         "the same layer without our kernel. PyTorch's alone leaves attention to PyTorch."
     )
-    return _finished(head, lines, table, (), f"{note} {_where(table)}")
+    return _finished(head, lines, table, (), note, _where(table))
 
 
 def mixers_tokens():
@@ -356,7 +356,7 @@ def mixers_tokens():
         lines[-1] += [f"{row['bytes']:,}" for row in own]
     head = ["layer", *(f"after {length:,}, ms" for length in lengths or [0])]
     head += [f"bytes after {length:,}" for length in lengths or [0]]
-    return _finished(head, lines, table, (), f"Milliseconds for a token. {_where(table)}")
+    return _finished(head, lines, table, (), "Milliseconds for a token.", _where(table))
 
 
 def _generation_table():
@@ -433,9 +433,9 @@ def _where(table):
     )
 
 
-def _finished(head, lines, table, rows, note=""):
+def _finished(head, lines, table, rows, *notes):
     """A table, what it means, and how far its rounds lie apart; `machines` says where."""
-    notes = [note] if note else []
+    notes = [*filter(None, notes)]
     spreads = [(row["high"] - row["low"]) / row["ms"] for row in rows if row.get("rounds", 0) > 2]
     if spreads:
         notes.append(
