@@ -1,10 +1,12 @@
-"""The Elman network: steps by hand, states, padding, gradients, layers; and `torch.nn.RNN`."""
+"""What is the Elman network's own: steps by hand, first states, second derivatives, autocast.
+
+What it shares with others is tested for all recurrent layers.
+"""
 
 import math
 
 import pytest
 import torch
-from torch import nn
 
 from labml_nn import kernels
 from labml_nn.recurrent.elman import Elman, ElmanCell, ElmanLayer
@@ -109,48 +111,6 @@ def test_without_a_state_it_starts_from_h_0():
     assert torch.equal(network.initial(B)[1, 1], network.layers[1].h_0)
 
 
-def test_a_sequence_in_chunks():
-    network, x = randomised(Elman(C, N, L)), random(9, B, C)
-    mask = torch.rand(9, B) > 0.3
-    whole, end = network(x, None, mask)
-    for cut in range(1, 9):
-        first, state = network(x[:cut], None, mask[:cut])
-        second, last = network(x[cut:], state, mask[cut:])
-        torch.testing.assert_close(torch.cat([first, second]), whole)
-        torch.testing.assert_close(last, end)
-
-
-@NONLINEARITIES
-def test_padding_leaves_no_trace(nonlinearity):
-    """At the beginning, in the middle and at the end, in states, outputs and gradients."""
-    layer = randomised(ElmanLayer(C, N, nonlinearity=nonlinearity))
-    tokens = random(3, 1, C).requires_grad_()
-    expected, end = layer(tokens)
-    mask = torch.tensor([False, True, False, True, True, False, False])[:, None]
-    x = (random(7, 1, C) * 1e6).masked_scatter(mask[..., None].expand(-1, -1, C), tokens)
-    states, last = layer(x, None, mask)
-    torch.testing.assert_close(states[mask[:, 0]], expected)
-    torch.testing.assert_close(last, end)
-    torch.testing.assert_close(states[0, 0], layer.h_0)
-    torch.testing.assert_close(states[2], states[1])
-    leaves = [tokens, *layer.cell.parameters()]
-    torch.testing.assert_close(
-        torch.autograd.grad(states[mask[:, 0]].square().sum(), leaves),
-        torch.autograd.grad(expected.square().sum(), leaves),
-    )
-
-
-def test_gradients_reach_through_states_until_they_are_detached():
-    network, x = randomised(Elman(C, N, L)), random(2 * T, B, C).requires_grad_()
-    _, state = network(x[:T])
-    (gradient,) = torch.autograd.grad(network(x[T:], state)[0].sum(), x, retain_graph=True)
-    (expected,) = torch.autograd.grad(network(x)[0][T:].sum(), x)
-    torch.testing.assert_close(gradient, expected)
-    assert (gradient[:T].abs().amax(-1) > 0).all()
-    (cut,) = torch.autograd.grad(network(x[T:], state.detach())[0].sum(), x)
-    assert cut[:T].abs().max() == 0
-
-
 @NONLINEARITIES
 def test_gradients_of_gradients(nonlinearity):
     layer = randomised(ElmanLayer(2, 3, nonlinearity=nonlinearity, learn_h_0=True))
@@ -164,24 +124,6 @@ def test_gradients_of_gradients(nonlinearity):
         expected = torch.autograd.grad(loss, leaves, create_graph=True)
         twice = torch.autograd.grad(sum(grad.square().sum() for grad in expected), leaves)
     torch.testing.assert_close((grads, again), (expected, twice))
-
-
-def test_dropout_is_between_layers_and_in_training_only():
-    network, x = randomised(Elman(C, N, L, dropout_prob=0.5)), random(T, B, C)
-    states, last = network(x)
-    other, last_again = network(x)
-    assert torch.equal(last[0], last_again[0])
-    assert not torch.equal(last[1], last_again[1])
-    assert not torch.equal(states, other)
-    assert (states != 0).all()
-    network.eval()
-    assert torch.equal(network(x)[0], network(x)[0])
-    assert Elman(C, N).dropout.p == 0
-    single = randomised(Elman(C, N, dropout_prob=0.5))
-    assert torch.equal(single(x)[0], single(x)[0])
-
-
-# In use.
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -199,38 +141,15 @@ def test_autocast(masked):
     assert x.grad.isfinite().all()
 
 
-# torch.nn.RNN.
+def test_a_layer_explains_a_wrong_state(unhooked):
+    layer = unhooked("labml_nn.recurrent.elman").ElmanLayer(4, 5)
+    with pytest.raises(ValueError, match=r"\[1, 5\]; expected \[2, 5\], \[B, N\]"):
+        layer(torch.randn(7, 2, 4), torch.randn(1, 5))
 
 
-@pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-10)])
-def test_equals_torch(nonlinearity, bias, dtype, tolerance):
-    """Outputs, and gradients of inputs, first states and all parameters."""
-    theirs = nn.RNN(C, N, L, nonlinearity=nonlinearity, bias=bias, dtype=dtype)
-    ours = Elman(C, N, L, nonlinearity=nonlinearity, bias=bias).to(dtype)
-    weights, pairs = theirs.state_dict(), []
-    for i, layer in enumerate(ours.layers):
-        cell = layer.cell
-        cell.input.weight.data.copy_(weights[f"weight_ih_l{i}"])
-        cell.recurrent.weight.data.copy_(weights[f"weight_hh_l{i}"])
-        pairs.append((cell.input.weight, getattr(theirs, f"weight_ih_l{i}")))
-        pairs.append((cell.recurrent.weight, getattr(theirs, f"weight_hh_l{i}")))
-        if bias:
-            cell.input.bias.data.copy_(weights[f"bias_ih_l{i}"] + weights[f"bias_hh_l{i}"])
-            pairs.append((cell.input.bias, getattr(theirs, f"bias_ih_l{i}")))
-    results = []
-    for network in (ours, theirs):
-        torch.manual_seed(1)
-        x = torch.randn(T, B, C, dtype=dtype, requires_grad=True)
-        h = torch.randn(L, B, N, dtype=dtype, requires_grad=True)
-        states, last = network(x, h)
-        (states.square().sum() + last.sum()).backward()
-        results.append([states, last, x.grad, h.grad])
-    results = [*zip(*results, strict=True), *((a.grad, b.grad) for a, b in pairs)]
-    for mine, other in results:
-        assert mine.abs().max() > 0
-        torch.testing.assert_close(mine, other, rtol=tolerance, atol=tolerance)
-
-
-# Errors at the constructors.
+def test_a_cell_without_an_output_size_can_replace_the_cell(unhooked):
+    """Any module that takes and returns what `ElmanCell` does."""
+    layer = unhooked("labml_nn.recurrent.elman").ElmanLayer(4, 5)
+    layer.cell = torch.nn.GRUCell(4, 5)
+    states, _ = layer(torch.randn(7, 2, 4), torch.randn(2, 5))
+    assert states.shape == (7, 2, 5)

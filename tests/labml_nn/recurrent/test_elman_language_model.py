@@ -1,4 +1,4 @@
-"""The Elman language model: its equations, the classic form, states, padding, training."""
+"""The Elman language model: its equations, the classic form, initialisation."""
 
 import math
 
@@ -91,14 +91,6 @@ def test_each_dropout_is_in_training_only(field):
     assert not torch.allclose(model(tokens)[0], model(tokens)[0])
 
 
-def test_dropout_of_the_embeddings_is_not_that_of_the_states():
-    """Of one layer: only the embeddings change the state."""
-    tokens = text(T, B)
-    for field, moves in (("embedding_dropout_prob", True), ("dropout_prob", False)):
-        model = build(**{"dropout_prob": 0.0, "n_layers": 1} | {field: 0.5}).train()
-        assert torch.equal(model(tokens)[1], model(tokens)[1]) != moves
-
-
 def test_projections_are_left_out_between_equal_sizes():
     assert tuple(build().input_projection.weight.shape) == (N, C)
     assert tuple(build().output_projection.weight.shape) == (C, N)
@@ -127,22 +119,6 @@ def test_the_first_prediction_is_nearly_uniform(tied):
     assert sum(p.numel() for p in model.parameters()) // 1000 in (336, 345)
 
 
-# States and padding.
-
-
-def test_padding_leaves_no_trace():
-    model, tokens = build(padding_token=0), text(T, 1)
-    padded = torch.cat([torch.zeros(2, 1).long(), tokens])
-    for mine, other in zip(model(padded), model(tokens), strict=True):
-        torch.testing.assert_close(mine[-T:], other)
-
-
 def test_without_a_padding_token_zero_is_a_token():
     model, tokens = build(), torch.zeros(2, B, dtype=torch.long)
     assert not torch.allclose(model(tokens[:1])[1], model(tokens)[1])
-
-
-def test_only_states_are_dropped_by_default():
-    config = ElmanConfig(n_vocab=V)
-    assert (config.dropout_prob, config.embedding_dropout_prob) == (0.1, 0.0)
-    assert config.output_dropout_prob == 0.0 and config.nonlinearity == "tanh"
