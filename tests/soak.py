@@ -521,7 +521,7 @@ def styles(folder: Path, _: random.Random, count: int) -> str:
 
 def changes(folder: Path, random_: random.Random, count: int, **variables: str) -> str:
     """What a user changes has its effect, or both kernel and reference raise."""
-    program = ROOT / "tests/labml_nn/random_changes.py"
+    program = ROOT / "tests/labml_nn/changes.py"
     first = 1000 + random_.randrange(10**6)
     given = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(

@@ -1,8 +1,11 @@
-"""Every lesson under `torch.compile`, for `test_kernels.py`, without the checks of shapes.
+"""Lessons under `torch.compile`, for `test_changes.py`, without the checks of shapes.
+
+The names of the lessons are the program's arguments.
 
 No kernel may be called, the whole call is one graph, and values and gradients are the reference's.
 """
 
+import sys
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -29,10 +32,11 @@ def identity(function: Any) -> Any:
     return function
 
 
-def main() -> None:
+def main(*lessons: str) -> None:
     asked = kernels.is_unmodified
     compiled = partial(torch.compile, fullgraph=True, backend="eager")
-    for name, case in LESSONS.items():
+    for name in lessons:
+        case = LESSONS[name]
         model, inputs = case.make()
         # Whether a module is unmodified is asked before each kernel.
         kernels.is_unmodified = forbidden
@@ -47,4 +51,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

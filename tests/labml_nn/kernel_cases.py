@@ -95,6 +95,18 @@ def observe(case: Case, module: nn.Module, inputs: dict[str, Any]) -> Observed:
     return seen
 
 
+def assert_same(actual: Observed, expected: Observed, case: Case, what: str = "") -> None:
+    tolerance = case.tolerance * (1e-3 if case.dtype == torch.float64 else 1.0)
+    torch.testing.assert_close(
+        {"outputs": actual.outputs, **actual.gradients},
+        {"outputs": expected.outputs, **expected.gradients},
+        rtol=tolerance,
+        atol=tolerance,
+        equal_nan=True,
+        msg=lambda message: f"{what}: {message}",
+    )
+
+
 def tensors(value: Any) -> list[Tensor]:
     """The floating-point tensors in nested containers, dataclasses included."""
     if isinstance(value, Tensor):

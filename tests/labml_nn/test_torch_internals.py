@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from kernel_cases import CASES, Case, observe
+from kernel_cases import CASES, Case, assert_same, observe
 
 from labml_nn import kernels, torch_internals
 from labml_nn.checks import has_values
@@ -58,12 +58,7 @@ def check(case: Case) -> None:
     module, inputs = case.make()
     with kernels.disabled():
         expected = observe(case, module, inputs)
-    actual = observe(case, module, inputs)
-    for found, wanted in (
-        (actual.outputs, expected.outputs),
-        (actual.gradients, expected.gradients),
-    ):
-        torch.testing.assert_close(found, wanted, rtol=case.tolerance, atol=case.tolerance)
+    assert_same(observe(case, module, inputs), expected, case)
 
 
 def test_all_are_there():

@@ -1,0 +1,505 @@
+"""Whatever is done to a module has its effect: what kernels cannot do they leave to the reference.
+
+`changes.py` has the changes. Those that were found by chance or by users stand here one by one.
+"""
+
+import contextlib
+import copy
+import functools
+import os
+import random as random_numbers
+import subprocess
+import sys
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from changes import INTERVENTIONS, Louder, NotApplicable, Subject
+from jaxtyping import TypeCheckError
+from kernel_cases import (
+    LESSONS,
+    SMALL,
+    B,
+    C,
+    H,
+    Observed,
+    V,
+    assert_same,
+    decode,
+    language_model,
+    observe,
+    random,
+    tensors,
+    texts,
+)
+from sweeps import in_turn, swept
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from labml_nn import kernels
+from labml_nn.kernels import elman as elman_kernels
+from labml_nn.kernels import feedback_cpp
+from labml_nn.kernels.as_built import is_as_configured
+from labml_nn.recurrent import elman as elman_page
+from labml_nn.recurrent.elman import Elman
+from labml_nn.transformers.feed_forward import FeedForward
+from labml_nn.transformers.feedback import FeedbackMemory
+from labml_nn.transformers.mha import MultiHeadAttention
+
+#: In the tests shapes are checked at every call, often before PyTorch has a reason to raise.
+ERRORS = (AttributeError, IndexError, RuntimeError, TypeCheckError, TypeError, ValueError)
+
+
+def run(program: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """A program of this folder in a process of its own."""
+    path = Path(__file__).with_name(program)
+    paths = os.pathsep.join([str(path.parent), str(path.parents[2])])
+    given = {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    command = [sys.executable, str(path), *words]
+    return subprocess.run(command, capture_output=True, text=True, env=os.environ | given)
+
+
+# Interventions, on the lessons that have a kernel.
+OWNERS = {kernel.owner for kernel in kernels.registered()}
+WITH_KERNELS = [
+    name
+    for name, case in LESSONS.items()
+    if OWNERS & {type(module) for module in case.make()[0].modules()}
+]
+
+
+@functools.cache
+def untouched(lesson: str) -> Observed:
+    case = LESSONS[lesson]
+    with kernels.disabled():
+        return observe(case, *case.make())
+
+
+def differs(actual: Observed, expected: Observed) -> bool:
+    """What is replaced or wrapped has other parameters, whose gradients cannot be compared."""
+    names = actual.gradients.keys() & expected.gradients.keys()
+    pairs = list(zip(actual.outputs, expected.outputs, strict=True))
+    pairs += [(actual.gradients[name], expected.gradients[name]) for name in names]
+    return any(not torch.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in pairs)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore:Full backward hook is firing")
+@pytest.mark.parametrize("every", swept([False, True], False), ids=["one", "every"])
+@pytest.mark.parametrize("name", INTERVENTIONS)
+@pytest.mark.parametrize("lesson", WITH_KERNELS)
+def test_interventions_have_their_effect(lesson, name, every):
+    """On one submodule, or on each: values and gradients are the definition's, not the old ones."""
+    case = replace(LESSONS[lesson], tolerance=max(1e-4, LESSONS[lesson].tolerance))
+    model, _ = case.make()
+    paths = [path for path, _ in model.named_modules()]
+    random_numbers.Random(f"{lesson} {name}").shuffle(paths)
+    applied = False
+    for path in paths:
+        at = Subject(case, random_numbers.Random(path), path)
+        with at.undo:
+            try:
+                INTERVENTIONS[name](at)
+            except NotApplicable:
+                continue
+            applied = True
+            with kernels.disabled():
+                expected = observe(case, at.model, at.inputs)
+            if at.made:
+                what = f"{name} of {path!r}"
+                assert differs(expected, untouched(lesson)), f"{what} changes nothing"
+                assert_same(observe(case, at.model, at.inputs), expected, case, what)
+        if at.made and not every:
+            return
+    # Where no two weights have one shape, none can be another's.
+    shapes = [one.weight.shape for one in model.modules() if isinstance(one, nn.Linear)]
+    assert applied or (name == "shared weight" and len(set(shapes)) == len(shapes))
+
+
+class Called(Exception):
+    """A hook was called."""
+
+
+@pytest.mark.parametrize("lesson", WITH_KERNELS)
+def test_a_hook_is_called_wherever_it_is(lesson):
+    """No kernel computes a submodule that it has not examined."""
+    case = LESSONS[lesson]
+    model, inputs = case.make()
+    calls = {"the call": partial(case.call, model, **inputs)}
+    if "language model" in lesson:
+        with torch.no_grad():
+            state, prompt, _ = model.prepare_prompt(inputs["tokens"])
+            _, state = model(prompt, state)
+        calls["a step"] = lambda: model.decoding_step(state)(inputs["targets"][0])
+    for what, call in calls.items():
+        seen: set[str] = set()
+        handles = [
+            module.register_forward_hook(lambda *_, path=path, seen=seen: seen.add(path))
+            for path, module in model.named_modules()
+        ]
+        with kernels.disabled():
+            call()
+        for handle in handles:
+            handle.remove()
+        assert len(seen) > 4 or "mha" in lesson
+        for path in seen:
+
+            def stop(*_: Any) -> None:
+                raise Called
+
+            handle = model.get_submodule(path).register_forward_hook(stop)
+            try:
+                call()
+            except Called:
+                continue
+            finally:
+                handle.remove()
+            raise AssertionError(f"{what}: the hook of {path!r} was not called")
+
+
+@pytest.mark.parametrize("every", swept([False, True], False), ids=["some", "every"])
+def test_compiled_modules_run_the_reference(every):
+    """In a process of its own: the compiler cannot see through the checks of shapes."""
+    models = ("encoder_decoder", "feedback", "lstm", "mamba2")
+    some = ["mha", "elman", *(f"{name} language model" for name in models)]
+    lessons = list(LESSONS) if every else some
+    done = run("compiled_lessons.py", *lessons)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == lessons
+
+
+def test_random_changes():
+    """In a process of its own, since a kernel that reads out of bounds may end it."""
+    done = run("changes.py", "0", "60")
+    assert done.returncode == 0, done.stdout + done.stderr[-4000:]
+    assert sum(int(part.split()[0]) for part in done.stdout.split(", ")) == 60
+    assert "equal" in done.stdout and "raised" in done.stdout
+
+
+@pytest.mark.parametrize("lesson", WITH_KERNELS)
+def test_functional_transforms(lesson):
+    """`functional_call`, `grad` and `vmap` over two sets of parameters."""
+    case = LESSONS[lesson]
+    model, inputs = case.make()
+    model.eval()
+    inputs = {name: x.detach() if isinstance(x, Tensor) else x for name, x in inputs.items()}
+    ones = {name: p.detach() for name, p in model.named_parameters()}
+    twos = {name: 1.1 * p for name, p in ones.items()}
+
+    def loss_of(model: nn.Module) -> Any:
+        return sum(x.square().sum() for x in tensors(case.call(model, **inputs)))
+
+    def call(parameters: dict[str, Tensor]) -> Tensor:
+        class Calling(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.model = model
+
+            def forward(self) -> Any:
+                return loss_of(self.model)
+
+        named = {f"model.{name}": p for name, p in parameters.items()}
+        return functional_call(Calling(), named, ())
+
+    def by_hand(parameters: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        twin = copy.deepcopy(model)
+        twin.load_state_dict(parameters, strict=False)
+        loss = loss_of(twin)
+        loss.backward()
+        return loss.detach(), {
+            name: torch.zeros_like(p) if p.grad is None else p.grad
+            for name, p in twin.named_parameters()
+        }
+
+    close = {"rtol": 1e-4, "atol": 1e-5}
+    expected = [by_hand(each) for each in (ones, twos)]
+    torch.testing.assert_close(call(twos), expected[1][0], **close)
+    torch.testing.assert_close(torch.func.grad(call)(twos), expected[1][1], **close)
+    stacked = {name: torch.stack([ones[name], twos[name]]) for name in ones}
+    values = torch.func.vmap(call)(stacked)
+    torch.testing.assert_close(values, torch.stack([loss for loss, _ in expected]), **close)
+
+
+# What was found, by chance or by users.
+def result(call: Any) -> Any:
+    """What a call returns, or that it raises."""
+    try:
+        with torch.no_grad():
+            return call()
+    except ERRORS:
+        return "raises"
+
+
+def assert_as_reference(call: Any) -> None:
+    actual = result(call)
+    with kernels.disabled():
+        expected = result(call)
+    if "raises" in (actual, expected):
+        assert actual is expected
+    else:
+        torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4, equal_nan=True)
+
+
+#: Changes of language models, by the name of the model.
+FOUND = {
+    "padded vocabulary": ("autoregressive", "generator.projection", nn.Linear(C, 2 * V)),
+    "wider layer": ("autoregressive", "stack.layers.1.feed_forward", FeedForward(C, 200, 0.0)),
+    "smaller embedding": ("autoregressive", "embedding.tokens", nn.Embedding(4, C)),
+    "smaller vocabulary": ("autoregressive", "config", {"n_vocab": 5}),
+    "longer than its table": ("autoregressive", "config", {"max_len": 4000}),
+    "post-norm in one layer": ("autoregressive", "stack.layers.1.norm_first", False),
+    "relu in one layer": ("elman", "elman.layers.1.cell.nonlinearity", "relu"),
+    "post-norm in the decoder": (
+        *("encoder_decoder", "transformer.decoder.layers.1.norm_first"),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("change", FOUND)
+def test_a_changed_model_computes_what_its_page_says(change):
+    torch.manual_seed(0)
+    name, path, value = FOUND[change]
+    model = language_model(name, **({"tied": False} if name == "autoregressive" else {})).eval()
+    parent, _, attribute = path.rpartition(".")
+    if attribute == "config":
+        value = replace(model.config, **value)
+    setattr(model.get_submodule(parent), attribute, value)
+    tokens, targets = torch.randint(3, 5, (2, 5, 2))
+    assert_as_reference(lambda: decode(model, tokens, targets))
+
+
+@pytest.mark.parametrize(("name", "dtype"), in_turn(SMALL, [torch.float64, torch.bfloat16]))
+def test_defaults_of_pytorch_do_not_matter(name, dtype):
+    torch.manual_seed(0)
+    model = language_model(name).eval()
+    inputs = texts()
+    expected = decode(model, **inputs)
+    torch.set_default_dtype(dtype)
+    try:
+        actual = decode(model, **inputs)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    torch.testing.assert_close(actual, expected)
+
+
+@pytest.mark.parametrize("field", ["d_model", "n_layers", "heads", "batch"])
+@pytest.mark.parametrize("name", SMALL)
+def test_the_state_of_another_model(name, field):
+    """A compiled step would read beyond its end."""
+    other = {"d_model": 24, "n_layers": 3, "heads": 2}
+    config = dict(SMALL[name])
+    if field in config:
+        config[field] = other[field]
+    elif field == "heads" and "d_hidden" in config:
+        config["d_hidden"] = 30
+    torch.manual_seed(0)
+    model, foreign = language_model(name).eval(), language_model(name, **config).eval()
+    tokens = torch.randint(3, V, (4, 2))
+    following = tokens[0, :1] if field == "batch" else tokens[0]
+
+    def call():
+        state, prompt, _ = foreign.prepare_prompt(tokens)
+        _, state = foreign(prompt, state)
+        return model.decoding_step(state)(following)
+
+    assert_as_reference(call)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_mode_for_functions_sees_all_of_them(name):
+    model, inputs = language_model(name), texts(5)
+
+    def call():
+        with Louder():
+            return model.loss(**inputs)
+
+    assert_as_reference(call)
+
+
+@pytest.mark.parametrize("name", ["feedback_kv", "mha", "elman"])
+def test_a_part_of_another_kind(name):
+    """Also in all layers alike, where one layer is no different from the next."""
+    kinds = nn.Identity(), nn.Dropout(0.0), nn.Softmax(0), lambda x: 2 * x
+    for old in {type(module) for module in LESSONS[name].make()[0].modules()}:
+        for kind in kinds:
+            model, inputs = LESSONS[name].make()
+            for module in list(model.modules()):
+                for child in [n for n, m in module.named_children() if type(m) is old]:
+                    delattr(module, child)
+                    setattr(module, child, kind)
+            assert_as_reference(partial(LESSONS[name].call, model, **inputs))
+
+
+def test_the_memory_and_the_inputs_of_another_feedback_model():
+    """They would be broadcast, or converted, or read beyond their end."""
+    model, inputs = LESSONS["feedback_kv"].make()
+    x = inputs["x"].detach()
+    keys, values = model.scan(x)[1].slots().values()
+    for slots in (
+        *((keys, values[:1]), (keys, values.double()), (keys, None)),
+        *((keys[:, :1], values[:, :1]), (keys[..., :1], values[..., :1])),
+    ):
+        memory = FeedbackMemory(*slots)
+        assert_as_reference(partial(model, x, memory=memory))
+    for other in (x[..., :-1], torch.cat([x, x], -1), x[0]):
+        assert_as_reference(partial(model, other))
+
+
+def test_attention_with_other_lengths_heads_and_dtypes(unhooked):
+    """PyTorch's fused attention would read values beyond their end."""
+    attention, x = random(MultiHeadAttention(H, C, 0.0)), torch.randn(90, B, C)
+    for value in (x[:5], x[:1], x[:, :1]):
+        assert_as_reference(partial(attention, query=x, key=value, value=value))
+        assert_as_reference(partial(attention, query=x, key=x, value=value))
+    for part in (attention.query, attention.key, attention.value):
+        part.heads, part.d_k = 2, C // 2  # what cuts the outputs are the submodules
+    assert_as_reference(partial(attention, query=x, key=x, value=x))
+    attention.query.double()
+    attention.output.double()
+    assert_as_reference(partial(attention, query=x.double(), key=x.double(), value=x.double()))
+
+    # Without the checks of shapes, which would find it first.
+    attention = unhooked("labml_nn.transformers.mha").MultiHeadAttention(H, C, 0.0)
+    query = torch.randn(9, B, H, 4)
+    with pytest.raises(RuntimeError):
+        attention.attend(query, query, query[:5])
+    with unhooked("labml_nn.kernels").disabled():
+        expected = attention.attend(query, query, query[:1])
+    torch.testing.assert_close(attention.attend(query, query, query[:1]), expected)
+
+
+@pytest.mark.filterwarnings("ignore:Complex modules")
+def test_complex_numbers(unhooked):
+    """The checks of shapes would refuse them."""
+    layer = unhooked("labml_nn.recurrent.elman").Elman(4, 5, 1).to(torch.complex128)
+    x = torch.randn(6, 2, 4, dtype=torch.complex128, requires_grad=True)
+
+    def gradient():
+        return torch.autograd.grad(layer(x)[0].abs().square().sum(), x)[0]
+
+    with unhooked("labml_nn.kernels").disabled():
+        expected = gradient()
+    torch.testing.assert_close(gradient(), expected)
+
+
+def test_a_parameter_of_another_shape_is_not_as_configured():
+    """C++ would notice it, too, and much later."""
+    model = language_model("autoregressive")
+    assert is_as_configured(model)
+    model.stack.norm.weight = nn.Parameter(torch.ones(2 * C))
+    assert not is_as_configured(model)
+
+
+def test_values_of_a_negative_view():
+    """What is in memory are their negatives."""
+    model = language_model("autoregressive").eval()
+    network = model.stack.layers[0].feed_forward.layer1
+    network.weight = nn.Parameter(torch._neg_view(network.weight.detach()))
+    assert_as_reference(partial(decode, model, **texts()))
+
+
+def test_activation_functions_of_the_user(monkeypatch):
+    """A new one in the table of the lesson, and one that is replaced."""
+    monkeypatch.setitem(elman_page.ACTIVATIONS, "sin", torch.sin)
+    monkeypatch.setitem(elman_page.ACTIVATIONS, "relu", nn.functional.leaky_relu)
+    x = torch.randn(7, B, C)
+    for name in ("sin", "relu"):
+        assert_as_reference(partial(random(Elman(C, 10, nonlinearity=name)), x))
+    model = language_model("elman", nonlinearity="relu").eval()
+    assert_as_reference(partial(decode, model, **texts()))
+
+
+# Gradients.
+@pytest.mark.parametrize("lesson", [name for name in LESSONS if "language model" not in name])
+def test_second_derivatives(lesson):
+    """Those of finite differences, with kernels."""
+    case = replace(LESSONS[lesson], dtype=torch.float64)
+    model, inputs = case.make()
+    name = next(iter(inputs))
+
+    def call(x):
+        return tensors(case.call(model, **{**inputs, name: x}))[0]
+
+    torch.autograd.gradgradcheck(call, inputs[name], nondet_tol=1e-9, fast_mode=True)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_penalty_on_gradients_can_be_trained(name):
+    model = language_model(name)
+    inputs, parameters = texts(9), list(model.parameters())
+
+    def penalty():
+        loss = model.loss(**inputs)
+        grads = torch.autograd.grad(loss, parameters, create_graph=True, allow_unused=True)
+        size = sum(grad.square().sum() for grad in grads if grad is not None)
+        found = torch.autograd.grad(size, parameters, allow_unused=True)
+        return [torch.zeros(()) if grad is None else grad for grad in found]
+
+    actual = penalty()
+    with kernels.disabled():
+        torch.testing.assert_close(actual, penalty(), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_saved_tensors_are_unpacked_once(name):
+    """`torch.utils.checkpoint` demands it, and a second copy would cost memory elsewhere."""
+    model = language_model(name)
+    inputs, parameters = texts(9), list(model.parameters())
+
+    def gradients(loss):
+        return torch.autograd.grad(loss, parameters, allow_unused=True)
+
+    expected = gradients(model.loss(**inputs))
+    again = torch.utils.checkpoint.checkpoint(lambda: model.loss(**inputs), use_reentrant=False)
+    torch.testing.assert_close(gradients(again), expected)
+    packed, unpacked = [], []
+
+    def pack(x):
+        packed.append(x)
+        return len(packed) - 1
+
+    def unpack(index):
+        unpacked.append(index)
+        return packed[index]
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+        loss = model.loss(**inputs)
+    torch.testing.assert_close(gradients(loss), expected)
+    assert len(unpacked) == len(set(unpacked)) > 5
+
+
+def test_changes_in_place_before_the_backward_pass():
+    """Of what no gradient depends on: a result, and a bias."""
+    attention = MultiHeadAttention(H, C, 0.0)
+    query = torch.randn(9, B, H, 4, requires_grad=True)
+    attention.attend(query, query, query).mul_(2).sum().backward()
+    layer = Elman(C, 10)
+    output, _ = layer(torch.randn(7, B, C))
+    with torch.no_grad():
+        layer.layers[0].cell.input.bias.zero_()
+    output.sum().backward()
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("lesson", ["elman", "feedback_kv"])
+def test_a_backward_pass_under_autocast(lesson, compiled):
+    """It computes in the dtype of the forward pass."""
+    model, inputs = LESSONS[lesson].make()
+    without = () if compiled else (elman_kernels, feedback_cpp)
+    with kernels.disabled(*without) if without else contextlib.nullcontext():
+        loss = tensors(LESSONS[lesson].call(model, **inputs))[0].square().sum()
+    (expected,) = torch.autograd.grad(loss, inputs["x"], retain_graph=True)
+    with torch.autocast("cpu"):
+        (actual,) = torch.autograd.grad(loss, inputs["x"])
+    torch.testing.assert_close(actual, expected, rtol=0.05, atol=0.05 * float(expected.abs().max()))
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_decoding_step_has_no_gradients(name):
+    model = language_model(name)
+    state, prompt, _ = model.prepare_prompt(torch.randint(3, V, (4, 2)))
+    step = model.decoding_step(model(prompt, state)[1])
+    assert not step(torch.tensor([3, 4])).requires_grad
