@@ -59,11 +59,11 @@ FEATURES, BATCH = 16, 400
 KEYS, ROUNDS = 8, (1, 2, 3, 4, 6, 8)
 PAIRS = 64
 AGES = (0, 1, 2, 4, 6, 8, 12, 16, 20, 24, 32, 40, 48, 63)
-#: The rates of the rule that are drawn; the sum has none.
-RULES = {"sum": None, "delta rule": 1.0, "β = 0.3": 0.3}
+#: The rates of the rule that are drawn; adding has none.
+RULES = {"adding": None, "delta rule": 1.0, "β = 0.3": 0.3}
 #: Where each curve has its name, on the left and on the right.
 NAMES = {
-    "sum": ((2.6, 0.36), (63, 0.34)),
+    "adding": ((2.6, 0.36), (63, 0.34)),
     "delta rule": ((8, 0.9), (4, 0.9)),
     "β = 0.3": ((8, 0.58), (14, 0.53)),
 }
@@ -207,7 +207,7 @@ def rule():
     ask, w = (
         [
             title("ask"),
-            text(0, 36, "who"),
+            text(0, 36, "name"),
             *_headed(62, "has", VALUE),
             *_headed(176, "finds", MEMORY),
         ],
@@ -428,7 +428,7 @@ def disturbed():
 def first_and_last():
     """Of 64 pairs, the first, the last and all: how often each memory finds its value."""
     parts, y, said = [title("the value is found")], 30.0, []
-    for name, words, tone in (("sum", "adding", GREY), ("delta rule", "replacing", MEMORY)):
+    for name, words, tone in (("adding", "adding", GREY), ("delta rule", "replacing", MEMORY)):
         shares = _by_age(RULES[name])
         parts.append(text(0, y + 4, words, classes="on"))
         rows = (("first pair", shares[-1]), ("last pair", shares[0]), ("all", _of_all(RULES[name])))
@@ -799,13 +799,14 @@ def recall():
         + [f"{many[name][AGES.index(age)]:.2f}" for age in (0, 8, 63)]
         for name in RULES
     ]
-    first, last = changing["sum"][0], changing["sum"][-1]
+    first, last = changing["adding"][0], changing["adding"][-1]
+    new, old = many["adding"][0], many["adding"][-1]
     return Figure(
         [left.panel(), right.panel()],
         f"Left: the sum finds {first:.0%} of the values when each key is written once, and "
         f"{last:.0%} when it is written {ROUNDS[-1]} times. The delta rule finds "
-        f"{changing['delta rule'][-1]:.0%}. Right: the sum finds {many['sum'][0]:.0%} of the last "
-        f"values and {many['sum'][-1]:.0%} of the first ones. The delta rule finds all of the last "
+        f"{changing['delta rule'][-1]:.0%}. Right: the sum finds {new:.0%} of the last "
+        f"values and {old:.0%} of the first ones. The delta rule finds all of the last "
         f"values, {many['delta rule'][AGES.index(8)]:.0%} of those that were written eight pairs "
         "before, and hardly any of the first ones.",
         Table(["memory", "1 write", "2", f"{ROUNDS[-1]}", "last pair", "8 before", "63"], rows),
