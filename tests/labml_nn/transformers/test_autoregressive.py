@@ -288,12 +288,7 @@ def test_unscaled_embeddings_and_an_output_without_bias():
 def test_exports_for_any_length(unhooked):
     made = plain(unhooked)
     length = torch.export.Dim("T", min=2, max=W)
-    for strict in (True, False):
-        shapes = ({0: length},)
-        exported = torch.export.export(made, (text(5),), dynamic_shapes=shapes, strict=strict)
-        for n in (3, W):
-            tokens = text(n)
-            close(exported.module()(tokens)[0], made(tokens)[0])
-
-
-# Errors.
+    exported = torch.export.export(made, (text(5),), dynamic_shapes=({0: length},), strict=False)
+    for n in (3, W):
+        tokens = text(n)
+        close(exported.module()(tokens)[0], made(tokens)[0])

@@ -1,8 +1,6 @@
 """Layer normalisation equals PyTorch's: values, gradients, names, dtypes; and its errors."""
 
-import copy
 import math
-import pickle
 
 import pytest
 import torch
@@ -88,16 +86,12 @@ def test_gradient_of_the_page():
     torch.testing.assert_close(gradient, expected)
 
 
-def test_start_copies_and_devices():
-    norm, x = LayerNorm(C), torch.randn(T, B, C)
+def test_it_starts_as_it_can_be_reset():
+    norm = LayerNorm(C)
     for parameter in norm.parameters():
         nn.init.normal_(parameter)
-    for twin in (copy.deepcopy(norm), pickle.loads(pickle.dumps(norm))):
-        assert torch.equal(twin(x), norm(x))
-    assert repr(norm) == "LayerNorm((12,), eps=1e-05, elementwise_affine=True)"
     norm.reset_parameters()
     assert (norm.weight == 1).all() and (norm.bias == 0).all()
-    assert norm.to("meta")(x.to("meta")).is_meta
 
 
 @pytest.mark.parametrize("norm", [LayerNorm(4), LayerNorm((2, 4)), RMSNorm(4)])
