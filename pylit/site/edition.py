@@ -45,6 +45,8 @@ CHANGELOG = "changelog.html"
 _RELATIVE = re.compile(r'(?<= href=")(?![a-z]+:|[#/])[^"]+')
 #: The address of a page in a link that says nothing else.
 _PLAIN = re.compile(r'(<a href=")((?![a-z]+:|/)[^"#]+\.(?:html|ipynb))(?=(?:#[^"]*)?">)')
+#: A picture of a notebook, which a screen reader describes.
+_PICTURE = re.compile(r"(?<=<figure class=\"out\">)<img [^>]+>")
 #: Address of a page -> the addresses and titles of pages that compare it with others.
 _Compared = dict[str, list[tuple[str, str, str]]]
 
@@ -92,7 +94,7 @@ class Edition:
 
     def links(self, html: str, draft: Draft, files: Container[str]) -> str:
         """The HTML of a translated page, with links that lead to pages and `files` of this language
-        where there is one; those that name a language stay.
+        where there is one; those that name a language stay. Pictures are described in it, too.
         """
 
         def moved(match: re.Match[str]) -> str:
@@ -101,7 +103,10 @@ class Edition:
             address = file if file in files else self.addresses.get(page)
             return f"{match[1]}{relative(draft.url, address)}" if address else match[0]
 
-        return _PLAIN.sub(moved, html)
+        def described(picture: re.Match[str]) -> str:
+            return self.language.words.drawing(picture[0])
+
+        return _PICTURE.sub(described, _PLAIN.sub(moved, html))
 
     def figure_uses(self) -> Iterator[tuple[str, str, FigureUse]]:
         """Every use of a figure: the path of the file, the source line, and the use."""

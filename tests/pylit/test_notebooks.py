@@ -66,8 +66,12 @@ def test_the_page_of_a_language_has_the_notebook_of_the_language(tmp_path: Path)
     (folder / "grow.ipynb").write_text(written(CELLS))
     (folder / "zh" / "grow.ipynb").write_text(written([note("# 长")]))
     assert main(["translate", "zh", "notebooks/grow"], tmp_path) == 0
+    with (tmp_path / "docs_src/locale/zh/words.toml").open("a", encoding="utf-8") as words:
+        words.write('"Nothing." = "空无一物。"\n')
     succeed(tmp_path)
     site = tmp_path / "site"
+    assert 'alt="空无一物。"' in (site / "zh/notebooks/grow.html").read_text()
+    assert 'alt="Nothing."' in (site / "notebooks/grow.html").read_text()
     assert (
         "长" in json.loads((site / "zh/notebooks/grow.ipynb").read_text())["cells"][0]["source"][0]
     )
