@@ -1,6 +1,8 @@
 """The encoder–decoder: its equations, what must not leak, loss, greedy decoding, errors."""
 
 import math
+from importlib import import_module
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -27,28 +29,44 @@ orders = pytest.mark.parametrize("norm_first", [True, False], ids=["pre", "post"
 KINDS = [EmbeddingsWithPositionalEncoding, EmbeddingsWithLearnedPositionalEncoding]
 
 
-def layer(decoder=False, norm_first=True, dropout_prob=0.0, **sizes) -> TransformerLayer:
-    return TransformerLayer(
+def classes(load=import_module):
+    """Those of the lesson and of its parts, in one place."""
+    modules = (load(f"labml_nn.transformers.{name}") for name in ("mha", "feed_forward", "models"))
+    return SimpleNamespace(
+        **{name: one for module in modules for name, one in vars(module).items()}
+    )
+
+
+HOOKED = classes()
+
+
+def layer(decoder=False, norm_first=True, dropout_prob=0.0, of=HOOKED, **sizes):
+    return of.TransformerLayer(
         d_model=C,
-        self_attn=MultiHeadAttention(H, C, 0.0, **sizes),
-        src_attn=MultiHeadAttention(H, C, 0.0, **sizes) if decoder else None,
-        feed_forward=FeedForward(C, FF, 0.0),
+        self_attn=of.MultiHeadAttention(H, C, 0.0, **sizes),
+        src_attn=of.MultiHeadAttention(H, C, 0.0, **sizes) if decoder else None,
+        feed_forward=of.FeedForward(C, FF, 0.0),
         dropout_prob=dropout_prob,
         norm_first=norm_first,
     )
 
 
-def model(norm_first: bool = True) -> EncoderDecoder:
-    """One that reads U tokens and writes V, and whose learned positions are not zero."""
-    made = EncoderDecoder(
-        Encoder(layer(False, norm_first), 2, final_norm=norm_first),
-        Decoder(layer(True, norm_first), 3, final_norm=norm_first),
-        EmbeddingsWithPositionalEncoding(C, U),
-        EmbeddingsWithLearnedPositionalEncoding(C, V, max_len=20),
-        Generator(V, C),
+def fresh(norm_first: bool = True, of=HOOKED) -> EncoderDecoder:
+    """One that reads U tokens and writes V."""
+    return of.EncoderDecoder(
+        of.Encoder(layer(False, norm_first, of=of), 2, final_norm=norm_first),
+        of.Decoder(layer(True, norm_first, of=of), 3, final_norm=norm_first),
+        of.EmbeddingsWithPositionalEncoding(C, U),
+        of.EmbeddingsWithLearnedPositionalEncoding(C, V, max_len=20),
+        of.Generator(V, C),
     )
+
+
+def model(norm_first: bool = True) -> EncoderDecoder:
+    """In evaluation mode, with learned positions that are not zero."""
+    made = fresh(norm_first).eval()
     nn.init.normal_(made.tgt_embed.positional_encodings)
-    return made.eval()
+    return made
 
 
 def tokens(batch: int = B) -> tuple[Tensor, Tensor]:
@@ -180,13 +198,7 @@ def test_the_old_call_stops_before_the_generator_and_logits_do_not():
 
 
 def test_matrices_start_after_glorot():
-    transformer = EncoderDecoder(
-        Encoder(layer(), 1),
-        Decoder(layer(True), 1),
-        EmbeddingsWithPositionalEncoding(C, U),
-        EmbeddingsWithLearnedPositionalEncoding(C, V),
-        Generator(V, C),
-    )
+    transformer = fresh()
     for name, parameter in transformer.named_parameters():
         if parameter.dim() == 2:
             bound = math.sqrt(6 / sum(parameter.shape))
@@ -259,28 +271,6 @@ def test_greedy_decoding_ends_with_the_end_token():
     special = {"start_token": START, "end_token": END, "padding_token": 4}
     written = transformer.greedy_decode(src, max_len=9, **special)
     assert written.T.tolist() == [[5, 6, END], [END, 4, 4]]
-
-
-def unhooked_model(unhooked) -> nn.Module:
-    names = ("mha", "feed_forward", "models")
-    mha, feed_forward, models = (unhooked(f"labml_nn.transformers.{name}") for name in names)
-
-    def make(decoder: bool) -> nn.Module:
-        return models.TransformerLayer(
-            d_model=C,
-            self_attn=mha.MultiHeadAttention(H, C, 0.0),
-            src_attn=mha.MultiHeadAttention(H, C, 0.0) if decoder else None,
-            feed_forward=feed_forward.FeedForward(C, FF, 0.0),
-            dropout_prob=0.0,
-        )
-
-    return models.EncoderDecoder(
-        models.Encoder(make(False), 1),
-        models.Decoder(make(True), 1),
-        models.EmbeddingsWithPositionalEncoding(C, U),
-        models.EmbeddingsWithLearnedPositionalEncoding(C, V, max_len=20),
-        models.Generator(V, C),
-    )
 
 
 # Errors.
@@ -359,7 +349,7 @@ SRC, TGT = torch.full((S, B), 3), torch.full((T, B), 4)
     ],
 )
 def test_what_loss_and_greedy_decoding_refuse(unhooked, method, change, error, message):
-    transformer = unhooked_model(unhooked)
+    transformer = fresh(of=classes(unhooked))
     special = {"start_token": START, "end_token": END, "max_len": 4}
     with pytest.raises(error, match=message):
         if method == "loss":

@@ -36,12 +36,11 @@ def _reference():
         yield
 
 
-def build(shared=True, layers=2, d_model=12, d_ff=48, heads=3, max_distance=4096, **options):
+def build(shared=True, layers=2, d_model=12, d_ff=48, heads=3, attention=None, **options):
     sizes = heads, d_model, 0.0
-    attn = feedback.FeedbackAttention(*sizes, is_kv_precomputed=shared, max_distance=max_distance)
     layer = feedback.FeedbackTransformerLayer(
         d_model=d_model,
-        attn=attn,
+        attn=feedback.FeedbackAttention(*sizes, is_kv_precomputed=shared, **attention or {}),
         feed_forward=feedback.FeedForward(d_model, d_ff, 0.0),
         dropout_prob=0.0,
     )
@@ -243,7 +242,7 @@ def test_the_stage_of_memory_follows_the_program():
 )
 @torch.no_grad()
 def test_the_bare_model_is_the_module(T, B, C, H, L, P):
-    module = build(False, L, C, 4 * C, H, P).double()
+    module = build(False, L, C, 4 * C, H, {"max_distance": P}).double()
     for name, parameter in module.named_parameters():
         # The one term that the short program leaves out is zero at first.
         if name.endswith("key_pos_embeddings"):
@@ -339,7 +338,7 @@ def test_the_share_of_the_tables_of_distances():
     told = PAGE.numbers(r"4,096 rows.*? (\d+) % of the parameters.* (\d+) %\. A text of 128")
     for shared, percent in zip((True, False), told, strict=True):
         with torch.device("meta"):
-            model = build(shared, layers=6, d_model=512, d_ff=2048, heads=8, max_distance=4096)
+            model = build(shared, layers=6, d_model=512, d_ff=2048, heads=8)
         sizes = {name: p.numel() for name, p in model.named_parameters()}
         tables = sum(size for name, size in sizes.items() if "key_pos" in name)
         assert round(100 * tables / sum(sizes.values())) == percent
