@@ -38,9 +38,9 @@ def numbers(text: str) -> list[float]:
 class Page:
     """What a reader of a module reads."""
 
-    def __init__(self, module: ModuleType) -> None:
-        assert module.__file__ is not None
-        self.source = Path(module.__file__).read_text(encoding="utf-8")
+    def __init__(self, module: ModuleType | Path) -> None:
+        path = module if isinstance(module, Path) else Path(module.__file__ or "")
+        self.source = path.read_text(encoding="utf-8")
         #: The lines, without the marks of comments.
         self.lines = re.sub(r"(?m)^ *# ?", "", self.source)
         self.text = plain(self.lines)

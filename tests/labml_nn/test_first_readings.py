@@ -9,61 +9,47 @@ import re
 import pytest
 from lesson_pages import ROOT, Page, definitions, result, validation_loss
 
+from docs_src.lessons import LESSONS
 from labml_nn import lstm
 from labml_nn.lstm import gru
-from labml_nn.recurrent import delta_net, elman, gated_delta_net, linear_attention, mamba2
-from labml_nn.transformers import autoregressive, feedback, mha, models, positional_encoding
+from labml_nn.recurrent import delta_net, linear_attention, mamba2
+from labml_nn.transformers import autoregressive, mha, models
 
-#: Lessons with "the whole in code", by their notebooks.
-WHOLE = {
-    "delta_net": delta_net,
-    "elman": elman,
-    "encoder_decoder": models,
-    "feedback": feedback,
-    "gated_delta_net": gated_delta_net,
-    "gru": gru,
-    "linear_attention": linear_attention,
-    "lstm": lstm,
-    "mamba2": mamba2,
-    "mha": mha,
-    "positional_encoding": positional_encoding,
-}
-#: Lessons that quote what a model of `docs_src/results` wrote.
-WROTE = {
-    "autoregressive": [autoregressive, mha],
-    "delta_net": [delta_net],
-    "elman": [elman],
-    "feedback": [feedback],
-    "gru": [gru],
-    "linear_attention": [linear_attention],
-    "lstm": [lstm],
-    "mamba2": [mamba2],
-}
+every = pytest.mark.parametrize("lesson", LESSONS)
 #: Their notebooks add parts to the model, and compute as the page does.
 EXTENDED = {"gru", "lstm", "mamba2"}
+#: They quote another model, or none.
+OTHERS = {"encoder_decoder", "gated_delta_net", "mha", "positional_encoding"}
 FORWARD = re.compile(r"    def forward.*?return [^\n]*", re.S)
 
 
-@pytest.mark.parametrize("name", WHOLE)
-def test_the_whole_in_code_fits_a_screen(name):
-    code = "\n".join(definitions(Page(WHOLE[name]).whole))
-    lines = [line for line in code.splitlines() if not line.strip().startswith(("#", "\n"))]
+@every
+def test_the_whole_in_code_fits_a_screen(lesson):
+    code = "\n".join(definitions(Page(LESSONS[lesson]).whole))
+    lines = [line for line in code.splitlines() if not line.strip().startswith("#")]
     assert 10 <= len([line for line in lines if line.strip()]) <= 22
 
 
-@pytest.mark.parametrize("name", WHOLE)
-def test_the_notebook_begins_with_the_whole_in_code(name):
-    recipe = (ROOT / f"docs_src/notebooks/{name}.md").read_text(encoding="utf-8")
-    beginning, code = recipe.partition("<!-- chapters -->")[0], Page(WHOLE[name]).whole
-    shown = FORWARD.findall(code) if name in EXTENDED else definitions(code)
+@every
+def test_the_notebook_begins_with_the_whole_in_code(lesson):
+    recipe = (ROOT / f"docs_src/notebooks/{lesson}.md").read_text(encoding="utf-8")
+    beginning, code = recipe.partition("<!-- chapters -->")[0], Page(LESSONS[lesson]).whole
+    shown = FORWARD.findall(code) if lesson in EXTENDED else definitions(code)
     assert shown and all(part in beginning for part in shown)
 
 
-@pytest.mark.parametrize("name", WROTE)
-def test_what_a_trained_model_wrote(name):
+@pytest.mark.parametrize(
+    ("page", "name"),
+    [
+        (Page(autoregressive), "autoregressive"),
+        (Page(mha), "autoregressive"),
+        *((Page(path), name) for name, path in LESSONS.items() if name not in OTHERS),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_a_trained_model_wrote(page, name):
     samples = " ".join(sample["text"] for sample in result(name)["samples"])
-    for quoted in (Page(module).quoted for module in WROTE[name]):
-        assert len(quoted.split()) > 14 and quoted in " ".join(samples.split())
+    assert len(page.quoted.split()) > 14 and page.quoted in " ".join(samples.split())
 
 
 @pytest.mark.parametrize(

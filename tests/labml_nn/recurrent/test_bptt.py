@@ -79,11 +79,3 @@ def test_the_table_of_arriving_gradients():
             distances, told, got, (1.2, 2, 4, 100), strict=True
         ):
             assert number / factor < length < number * factor, (radius, steps, length)
-
-
-def test_without_inputs_an_orthogonal_matrix_loses_nothing():
-    recurrent = nn.init.orthogonal_(torch.empty(N, N, dtype=torch.float64))
-    h_0 = torch.zeros(B, N, dtype=torch.float64, requires_grad=True)
-    last = run_forward(torch.zeros(100, B, N, dtype=torch.float64), h_0, recurrent)[-1]
-    (arrived,) = torch.autograd.grad(last, h_0, sent := random(B, N))
-    torch.testing.assert_close(arrived.norm(dim=1), sent.norm(dim=1))

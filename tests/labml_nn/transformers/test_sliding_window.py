@@ -82,13 +82,6 @@ def test_padding_takes_room_and_no_position(sequence, length):
         assert x[t, 1] == number(list(range(1, 26)), t, length)
 
 
-def test_closed_form_of_the_page():
-    for length in range(1, 12):
-        half = max(1, length // 2)
-        for t in range(60):
-            assert begin(t, length) == half * max(0, (t - length) // half + 1)
-
-
 def test_work_per_token_is_constant():
     reads = []
 
