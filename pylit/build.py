@@ -36,9 +36,10 @@ class Builder(ExitStack):
 
     Args:
         options: The options of all builds.
+        worker: A child process that other builders use, too, and that outlives this one.
     """
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, worker: Worker | None = None) -> None:
         super().__init__()
         self.options = options
         # Nearly all objects of a build live until its end: collect garbage rarely.
@@ -49,8 +50,9 @@ class Builder(ExitStack):
         self.cache = Cache(pages, keep=options.serving)
         maths = folder / "maths" if folder else None
         self._maths = MathRenderer(maths, plain=bool(options.missing_node))
-        self._worker = Worker(options.jobs if options.run else 0, stays=options.serving)
-        self.callback(self._worker.close)
+        self._worker = worker or Worker(options.jobs if options.run else 0, stays=options.serving)
+        if not worker:
+            self.callback(self._worker.close)
         self.callback(self._maths.close)
         #: Those of the last whole build.
         self._results = Results()

@@ -1,19 +1,19 @@
 """A small site of one's own in a temporary folder, and ways to look at what became of it."""
 
+import atexit
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from pylit.build import Builder
-from pylit.runs.tasks import Order, Run, Task, Worker
+from pylit.runs.tasks import Worker
 from pylit.site.options import Options
 from pylit.site.outcome import Outcome
 
 REPOSITORY = Path(__file__).parents[2]
 CACHE = REPOSITORY / ".cache" / "tests"
+#: The child process of all builds of a session, so that it imports PyTorch once.
+CHILD = Worker(1, stays=True)
+atexit.register(CHILD.close)
 
 SITE = """\
 title = "Small"
@@ -115,9 +115,11 @@ def options(root: Path, **changes: object) -> Options:
     return Options(**values)  # type: ignore[arg-type]
 
 
-def build(root: Path, **changes: object) -> Outcome:
-    """One build, in a process's worth of state of its own."""
-    with Builder(options(root, **changes)) as builder:
+def build(root: Path, *, worker: Worker | None = CHILD, **changes: object) -> Outcome:
+    """One build, in a process's worth of state of its own but for the child process."""
+    chosen = options(root, **changes)
+    shared = worker if chosen.run and chosen.jobs == 1 else None
+    with Builder(chosen, shared) as builder:
         return builder.build()
 
 
@@ -131,6 +133,11 @@ def succeed(root: Path, **changes: object) -> Outcome:
 def faults(outcome: Outcome) -> list[tuple[str, int, str]]:
     """Path, line and code of each."""
     return [(d.path, d.line, d.code) for d in outcome.report]
+
+
+def read(root: Path, name: str) -> str:
+    """A file of the site that was built at `root`."""
+    return (root / "site" / name).read_text(encoding="utf-8")
 
 
 def tree(folder: Path) -> dict[str, str]:
@@ -152,16 +159,3 @@ def pages_cache(root: Path) -> Path:
     with Builder(options(root)) as builder:
         assert builder.cache.folder is not None
         return builder.cache.folder
-
-
-def count(
-    monkeypatch: pytest.MonkeyPatch, started: list[list[str]], named: Callable[[Task], str]
-) -> None:
-    """Note down the tasks of each order for the child process, each name once."""
-    begin = Order.__init__
-
-    def counted(self: Order, worker: Worker, given: Mapping[str, Any], runs: Sequence[Run]) -> None:
-        started.append(list(dict.fromkeys(named(run.task) for run in runs)))
-        begin(self, worker, given, runs)
-
-    monkeypatch.setattr(Order, "__init__", counted)

@@ -2,17 +2,17 @@
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from site_tools import build, cache, count, edit, make_site, succeed
+from site_tools import build, cache, edit, make_site, read, succeed
 
 from pylit.addresses import replay_url
 from pylit.cli import main
 from pylit.source.installed import fits, package_of
 
 NOTES = "docs_src/notes/theirs/deep.md"
+PAGE = "theirs/deep.html"
 CODE = '''"""Their module."""
 
 raise SystemExit("imported")
@@ -66,28 +66,26 @@ The second condition.
 
 Behind the code.
 """
+METADATA = (
+    "Metadata-Version: 2.1\nName: theirs-dist\nVersion: 1.2.3\nLicense-Expression: BSD-3-Clause\n"
+)
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A site with notes on a package that is installed, in a folder of its own."""
-    packages = tmp_path / "installed"
-    make_site(
-        packages,
-        {
-            "theirs/__init__.py": "raise SystemExit",
-            "theirs/deep.py": CODE,
-            "theirs_dist-1.2.3.dist-info/top_level.txt": "theirs\n",
-            "theirs_dist-1.2.3.dist-info/METADATA": "Metadata-Version: 2.1\nName: theirs-dist\n"
-            "Version: 1.2.3\nLicense-Expression: BSD-3-Clause\n",
-        },
-    )
-    monkeypatch.syspath_prepend(str(packages))
-    yield make_site(tmp_path / "mine", {NOTES: TEXT})
+    packages = {
+        "theirs/__init__.py": "raise SystemExit",
+        "theirs/deep.py": CODE,
+        "theirs_dist-1.2.3.dist-info/top_level.txt": "theirs\n",
+        "theirs_dist-1.2.3.dist-info/METADATA": METADATA,
+    }
+    monkeypatch.syspath_prepend(str(make_site(tmp_path / "installed", packages)))
+    return make_site(tmp_path / "mine", {NOTES: TEXT})
 
 
-def page(site: Path) -> str:
-    return (site / "site/theirs/deep.html").read_text(encoding="utf-8")
+def edit_theirs(site: Path, old: str, new: str, name: str = "theirs/deep.py") -> None:
+    edit(site.parent / "installed", name, old, new)
 
 
 def faults(site: Path) -> list[str]:
@@ -96,7 +94,7 @@ def faults(site: Path) -> list[str]:
 
 def test_notes_stand_beside_the_code_as_it_is_installed(site: Path) -> None:
     succeed(site)
-    html = page(site)
+    html = read(site, PAGE)
     order = ["Read this first", "The whole of it", "L18", "Here it subtracts", "second condition"]
     places = [html.index(text) for text in [*order, "Behind the code"]]
     assert places == sorted(places)
@@ -105,25 +103,21 @@ def test_notes_stand_beside_the_code_as_it_is_installed(site: Path) -> None:
     assert 'id="Layer.run"' in html and 'id="Layer.other"' not in html
     # Every line is there once, with its number.
     assert all(html.count(f'id="L{n}"') == bool(t) for n, t in enumerate(CODE.split("\n"), 1) if t)
-
-
-def test_a_line_that_moved_keeps_its_note_and_one_that_is_gone_is_a_fault(site: Path) -> None:
-    edit(site.parent, "installed/theirs/deep.py", "def unread", "# more\n\n\ndef unread")
+    # A line that moves keeps its note.
+    edit_theirs(site, "def unread", "# more\n\n\ndef unread")
     succeed(site)
-    assert page(site).index("Here it subtracts") < page(site).index('id="L24"')
-    edit(site.parent, "installed/theirs/deep.py", "z = y - 3", "z = y - 4")
-    first, second = faults(site)
-    assert first.startswith(f"{NOTES}:14:1: error[note-place]: `Layer.run` has no line `z = y - 3`")
-    assert "nearest, line 24: `z = y - 4`" in first
-    assert f"{NOTES}:18:1" in second
+    assert read(site, PAGE).index("Here it subtracts") < read(site, PAGE).index('id="L24"')
 
 
-def test_a_line_that_is_there_twice_and_an_unknown_name_are_faults(site: Path) -> None:
-    edit(site, NOTES, '"if" after "z = y - 3"', '"if"')
+def test_a_note_without_a_place_is_a_fault_that_names_what_is_near(site: Path) -> None:
     edit(site, NOTES, "# Layer.run\n", "# Layer.rum\n")
-    first, second = faults(site)
-    assert "there is no definition `Layer.rum`" in first and "did you mean `Layer.run`?" in first
-    assert "has `if` 2 times, in the lines 19 and 22" in second
+    edit_theirs(site, "z = y - 3", "z = y - 4")
+    edit(site, NOTES, '"if" after "z = y - 3"', '"if"')
+    unknown, gone, twice = faults(site)
+    assert "there is no definition `Layer.rum`" in unknown and "mean `Layer.run`?" in unknown
+    assert gone.startswith(f"{NOTES}:14:1: error[note-place]: `Layer.run` has no line `z = y - 3`")
+    assert "nearest, line 21: `z = y - 4`" in gone
+    assert "has `if` 2 times, in the lines 19 and 22" in twice
 
 
 def test_another_version_shows_the_notes_that_still_fit(site: Path) -> None:
@@ -131,48 +125,47 @@ def test_another_version_shows_the_notes_that_still_fit(site: Path) -> None:
     edit(site, NOTES, '"z = y - 3"\n\nHere', '"z = y - 5"\n\nHere')
     (only,) = faults(site)
     assert "warning[note-place]" in only and "z = y - 5" in only
-    assert "1 of them are left out" in page(site) and "second condition" in page(site)
+    assert "1 of them are left out" in read(site, PAGE) and "second condition" in read(site, PAGE)
 
 
 def test_without_the_package_the_page_is_left_out(site: Path) -> None:
     edit(run_site(site), NOTES, "package: theirs-dist", "package: no-such-dist")
     (only,) = faults(site)
     assert "warning[note-place]: `no-such-dist` is not installed" in only
-    assert not (site / "site/theirs/deep.html").exists()
+    assert not (site / "site" / PAGE).exists()
 
 
 def test_the_command_begins_notes_and_marks_those_whose_code_has_changed(
-    site: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    site: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(site)
-    assert main(["notes", "theirs.deep"]) == 0
-    text = (site / NOTES).read_text(encoding="utf-8")
-    assert text.count(" · ") == 3 and "0 to read again" in capsys.readouterr().out
+    def noted(*names: str) -> tuple[int, str]:
+        return main(["notes", *names], home=site), capsys.readouterr().out
+
+    assert "0 to read again" in noted("theirs.deep")[1]
+    assert (site / NOTES).read_text(encoding="utf-8").count(" · ") == 3
     succeed(site)
-    edit(site.parent, "installed/theirs/deep.py", "            return None", "            return x")
+    edit_theirs(site, "            return None", "            return x")
     assert [f for f in faults(site) if "has changed since" in f]
-    assert main(["notes", "theirs.deep"]) == 0
-    assert "2 to read again, 0 without a place" in capsys.readouterr().out
-    edit(site.parent, "installed/theirs/deep.py", "z = y - 3", "z = y - 4")
-    assert main(["notes", "theirs.deep"]) == 0
-    assert f"{NOTES}:14: `Layer.run` has no line" in capsys.readouterr().out
+    assert "2 to read again, 0 without a place" in noted("theirs.deep")[1]
+    edit_theirs(site, "z = y - 3", "z = y - 4")
+    assert f"{NOTES}:14: `Layer.run` has no line" in noted("theirs.deep")[1]
     (site / NOTES).unlink()
-    assert main(["notes", "theirs.deep", "Layer"]) == 0
+    assert noted("theirs.deep", "Layer")[0] == 0
     text = (site / NOTES).read_text(encoding="utf-8")
     assert "\n# Layer\n" in text and 'package: theirs-dist\nversions: "==1.2.*"\n' in text
-    assert main(["notes", "theirs.deeper"]) == 2
+    assert noted("theirs.deeper")[0] == 2
 
 
 RUNS = """import sys
 
-import torch
+import numpy as np
 
 sys.path.insert(0, "{packages}")
 from theirs.deep import Layer
 
 
 def trace(T, C):
-    Layer().run(torch.randn(T, C).sum(0, keepdim=True) * 0 + 1)
+    Layer().run(np.ones((1, C)))
 
 
 def replay():
@@ -183,7 +176,7 @@ def replay():
     * Subtract, `z = y - 3`: It subtracts.
     '''
     yield {{"T": ["a", "b"]}}
-    Layer().run(torch.ones(1))
+    Layer().run(np.ones(1))
 """
 RUN_CODE = CODE.replace('raise SystemExit("imported")', "").replace("if y:", "if y is not None:")
 RUN_CODE = RUN_CODE.replace("        if z:\n            return None\n", "        unread(z)\n")
@@ -191,112 +184,89 @@ RUN_CODE = RUN_CODE.replace("        if z:\n            return None\n", "       
 
 def run_site(site: Path) -> Path:
     """The site with a run of their layer, which is imported for it."""
-    (site.parent / "installed/theirs/__init__.py").write_text("", encoding="utf-8")
-    (site.parent / "installed/theirs/deep.py").write_text(RUN_CODE, encoding="utf-8")
-    edit(site, NOTES, '"if" after "z = y - 3"\n\nThe second', '"unread(z)"\n\nThe second')
-    return make_site(
-        site,
-        {
-            NOTES: (site / NOTES).read_text(encoding="utf-8"),
-            "docs_src/traces/theirs/deep.py": RUNS.format(packages=site.parent / "installed"),
-        },
-    )
+    packages = site.parent / "installed"
+    (packages / "theirs/__init__.py").write_text("", encoding="utf-8")
+    (packages / "theirs/deep.py").write_text(RUN_CODE, encoding="utf-8")
+    text = TEXT.replace('"if" after "z = y - 3"\n\nThe second', '"unread(z)"\n\nThe second')
+    runs = RUNS.format(packages=packages)
+    return make_site(site, {NOTES: text, "docs_src/traces/theirs/deep.py": runs})
 
 
-def test_lines_of_others_have_the_shapes_of_a_run_and_a_replay(site: Path) -> None:
+def test_lines_of_others_have_the_shapes_of_a_run_and_a_replay_of_their_version(
+    site: Path, started: list[list[str]]
+) -> None:
     succeed(run_site(site))
-    html = page(site)
-    assert re.search(r"z = .*?<samp><i><b>z</b> \[1, C\]", html)
+    assert re.search(r"z = .*?<samp><i><b>z</b> \[1, C\]", read(site, PAGE))
     # What is folded has neither shapes nor steps, though it ran.
-    script = (site / "site" / replay_url("theirs/deep.html")).read_text(encoding="utf-8")
+    script = read(site, replay_url(PAGE))
     data = json.loads(script[script.index("(") + 1 : script.rindex(")")])
     folded = RUN_CODE.split("\n").index("    return x") + 1
     assert folded not in {step["line"] for step in data["steps"]}
     assert {step["stack"][-1] for step in data["steps"]} == {"Layer.run"}
     assert data["stops"][0]["name"] == "Subtract"
-
-
-@pytest.mark.parametrize(
-    "old, new, line",
-    [
-        ("Here it subtracts.", "* `z` has shape `[C, 1]`.", 16),
-        ("Behind the code.", "| Symbol | Code | Shape |\n|--|--|--|\n| $z$ | `z` | `[C]` |", 26),
-    ],
-)
-def test_a_shape_that_did_not_run_is_a_fault_in_the_notes(
-    site: Path, old: str, new: str, line: int
-) -> None:
-    edit(run_site(site), NOTES, old, new)
-    (only,) = faults(site)
-    assert only.startswith(f"{NOTES}:{line}:") and "error[shape-note]: `z` is said to be" in only
-    assert "at theirs/deep.py:21" in only
-
-
-def test_another_version_of_the_package_runs_again(
-    site: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    started: list[list[str]] = []
-    count(monkeypatch, started, lambda task: task.function)
-    succeed(run_site(site))
     edit(site, NOTES, "Read this first.", "Read this before.")
     succeed(site)
     assert len(started) == 1
-    info = "installed/theirs_dist-1.2.3.dist-info/METADATA"
-    edit(site.parent, info, "Version: 1.2.3", "Version: 1.2.4")
+    edit_theirs(site, "Version: 1.2.3", "Version: 1.2.4", "theirs_dist-1.2.3.dist-info/METADATA")
     edit(site, NOTES, "Read this before.", "Read this first.")
     succeed(site)
     assert len(started) == 2
+
+
+def test_shapes_that_did_not_run_are_faults_in_the_notes(site: Path) -> None:
+    edit(run_site(site), NOTES, "Here it subtracts.", "* `z` has shape `[C, 1]`.")
+    table = "| Symbol | Code | Shape |\n|--|--|--|\n| $z$ | `z` | `[C]` |"
+    edit(site, NOTES, "Behind the code.", table)
+    for fault, line in zip(faults(site), (16, 26), strict=True):
+        assert fault.startswith(f"{NOTES}:{line}:")
+        assert "error[shape-note]: `z` is said to be" in fault and "at theirs/deep.py:21" in fault
+
+
+FIGURE = """from pylit.figures.draw import Figure, Panel, element
+
+
+def one():
+    bar = element('rect', 'f t0', width=20, height=14)
+    return Figure([Panel(288, 40, (bar,))], 'A bar.')
+"""
 
 
 def test_notes_show_figures_and_are_compared(site: Path) -> None:
     edit(site, NOTES, "title:", "compare: pkg.ours\ntitle:")
     edit(site, NOTES, "Read this first.", "![One bar.](figure:bars.one)")
     ours = "class Layer:\n    def run(self, x):\n        z = x - 3\n        return z\n"
-    figure = (
-        "from pylit.figures.draw import Figure, Panel, element\n\n\ndef one():\n"
-        "    bar = element('rect', 'f t0', width=20, height=14)\n"
-        "    return Figure([Panel(288, 40, (bar,))], 'A bar.')\n"
-    )
-    make_site(
-        site,
-        {
-            NOTES: (site / NOTES).read_text(encoding="utf-8"),
-            "pkg/ours.py": ours,
-            "docs_src/figures/bars.py": figure,
-        },
-    )
+    (site / "pkg/ours.py").write_text(ours)
+    (site / "docs_src/figures").mkdir()
+    (site / "docs_src/figures/bars.py").write_text(FIGURE)
     succeed(site)
-    assert "A bar." in page(site)
-    compared = (site / "site/compare/pkg.ours...theirs.deep.html").read_text(encoding="utf-8")
-    assert "subtracts" in compared and "pkg.ours...theirs.deep.html" in page(site)
+    assert "A bar." in read(site, PAGE) and "pkg.ours...theirs.deep.html" in read(site, PAGE)
+    assert "subtracts" in read(site, "compare/pkg.ours...theirs.deep.html")
     edit(site, NOTES, "compare: pkg.ours", "compare: pkg.yours")
     (only,) = faults(site)
     assert only.startswith(f"{NOTES}:4:10: error[front-matter]: there is no module `pkg.yours`")
 
 
 def test_a_comment_that_is_quoted_speaks_of_what_follows_it(site: Path) -> None:
-    edit(site.parent, "installed/theirs/deep.py", "        z = y", "        # less\n        z = y")
+    edit_theirs(site, "        z = y", "        # less\n        z = y")
     edit(site, NOTES, '"z = y - 3"\n\nHere', '"# less" · 00000000\n\nHere')
     (only,) = faults(site)
     assert "has changed since this note was written" in only
     assert main(["notes", "theirs.deep"], home=site) == 0
     edit(site, NOTES, "00000000 → ", "")
     succeed(site)
-    edit(site.parent, "installed/theirs/deep.py", "y = x + 1", "y = x + 2")
+    edit_theirs(site, "y = x + 1", "y = x + 2")
     assert not [fault for fault in faults(site) if "# less" in fault]
 
 
-def test_a_folder_with_notes_alone_is_a_site(
-    site: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_with_notes_alone_is_a_site(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     alone = site.parent / "alone"
     (alone / NOTES).parent.mkdir(parents=True)
     (alone / NOTES).write_text(TEXT, encoding="utf-8")
     monkeypatch.chdir(alone)
-    assert main(["build", "--cache", str(cache(alone)), "--jobs", "1"]) == 0, capsys.readouterr()
-    assert "Here it subtracts" in (alone / "site/theirs/deep.html").read_text(encoding="utf-8")
-    home = (alone / "site/index.html").read_text(encoding="utf-8")
-    assert "Notes on theirs" in home and 'href="theirs/deep.html"' in home
+    assert main(["build", "--cache", str(cache(alone)), "--jobs", "1"]) == 0
+    assert "Here it subtracts" in read(alone, PAGE)
+    home = read(alone, "index.html")
+    assert "Notes on theirs" in home and f'href="{PAGE}"' in home
     (alone / "mine.py").touch()
     assert main(["init", "mine.py"]) == 0 and (alone / "docs_src/site.toml").is_file()
 
@@ -306,14 +276,11 @@ def test_notes_are_translated_as_any_page(site: Path) -> None:
     file = "docs_src/locale/zh/theirs/deep.md"
     edit(site, file, "> Here it subtracts.\n", "> Here it subtracts.\n\n这里做减法。\n")
     build(site)
-    html = (site / "site/zh/theirs/deep.html").read_text(encoding="utf-8")
+    html = read(site, f"zh/{PAGE}")
     assert html.index("这里做减法") < html.index('id="L21"') and "The second condition" in html
 
 
-def test_the_package_of_a_module() -> None:
+def test_the_package_of_a_module_and_ranges_of_its_versions() -> None:
     assert (package_of("torch.nn"), package_of("json.decoder")) == ("torch", "python")
-
-
-def test_ranges_of_versions() -> None:
     assert fits("2.13.0+cpu", ">=2.13, <2.14") and not fits("2.14", ">=2.13, <2.14")
     assert fits("1.0", "==1") and fits("1.0", "about one") is None

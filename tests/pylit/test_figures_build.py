@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from site_tools import build, count, faults, make_site, succeed
+from site_tools import build, faults, make_site, read, succeed
 
 from pylit.runs import tasks as runs
 from pylit.runs.tasks import Worker
@@ -31,22 +31,9 @@ NOTES = "# Notes\n\n![Up to `One`, in $x$ steps.](figure:growth.twice)\n"
 SITE = {"docs_src/figures/growth.py": FIGURES, "docs_src/pages/notes.md": NOTES}
 
 
-def page(root: Path, name: str = "notes.html") -> str:
-    return (root / "site" / name).read_text(encoding="utf-8")
-
-
-@pytest.fixture
-def children(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The figures that each child process was given."""
-    started: list[list[str]] = []
-
-    count(monkeypatch, started, lambda task: f"{task.owner}.{task.function}")
-    return started
-
-
 def test_a_page_shows_what_the_function_drew(tmp_path: Path):
     succeed(make_site(tmp_path, SITE))
-    text = page(tmp_path)
+    text = read(tmp_path, "notes.html")
     start, end = text.index('<figure class="fig">'), text.index("</figure>")
     figure = text[start:end]
     assert '<div class="panels" role="img" aria-label="It ends at 2."><svg width="288"' in figure
@@ -71,7 +58,7 @@ def all_sums():
     succeed(make_site(tmp_path, files | {"docs_src/pages/study.md": "# Study\n"}))
     table = "| a\\|b | sum |\n| :-- | --: |\n| one | 3 |\n| two | 5 |\n\nIn units.\n\nAfter."
     for name in ("sums.html.md", "llms-full.txt"):
-        text = (tmp_path / "site" / name).read_text(encoding="utf-8")
+        text = read(tmp_path, name)
         assert f"sums](study.html.md).\n\n{table}" in text
         assert "table:sums" not in text
 
@@ -141,9 +128,9 @@ EDITS = [
 ]
 
 
-def test_only_what_reads_a_change_runs_again(tmp_path: Path, children: list[list[str]]):
+def test_only_what_reads_a_change_runs_again(tmp_path: Path, started: list[list[str]]):
     succeed(make_site(tmp_path, CHANGING))
-    assert children.pop() == ["deep.readers.hidden", "growth.twice", "study.study", "sums.results"]
+    assert started.pop() == ["deep.readers.hidden", "growth.twice", "study.study", "sums.results"]
     for name, old, new, ran, rendered, shown in EDITS:
         path = tmp_path / name
         text = path.read_text(encoding="utf-8") if path.exists() else ""
@@ -151,23 +138,23 @@ def test_only_what_reads_a_change_runs_again(tmp_path: Path, children: list[list
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text.replace(old, new), encoding="utf-8")
         assert (name, succeed(tmp_path).rendered) == (name, rendered)
-        assert children == ([ran] if ran else [])
+        assert started == ([ran] if ran else [])
         site = (tmp_path / "site").rglob("*.html")
         assert any(shown in page.read_text(encoding="utf-8") for page in site)
-        children.clear()
+        started.clear()
     assert succeed(tmp_path).rendered == 0
-    assert children == []
+    assert started == []
 
 
 def test_only_own_pages_that_ask_for_a_figure_start_a_child(
-    tmp_path: Path, children: list[list[str]]
+    tmp_path: Path, started: list[list[str]]
 ):
     succeed(make_site(tmp_path))
     succeed(make_site(tmp_path, {"docs_src/figures/growth.py": "raise SystemExit\n"}))
     root = make_site(tmp_path, {"pkg/one.py": '"""![A](figure:growth.twice)"""\n', **SITE})
     outcome = build(root, sources=(root / "pkg",))
-    assert children == []
-    assert "<figure" not in page(root, "pkg/one.html")
+    assert started == []
+    assert "<figure" not in read(root, "pkg/one.html")
     assert not outcome.report.failed
 
 
@@ -228,22 +215,64 @@ def test_each_figure_that_fails_says_where_in_the_note_and_where_in_its_file(
     assert not (tmp_path / "site").exists()
 
 
-SLEEPER = """
+#: The first lines of a figure whose process, or one that it has begun, sleeps for long.
+SLEEPS = """
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 from pylit.figures.draw import Figure, Plot
 
 
+def noted(process):
+    Path(__file__).with_name("pid").write_text(str(process))
+"""
+FORKED = """
+
 def sleeps():
     child = os.fork()
     if not child:
         time.sleep(600)
-    Path(__file__).with_name("pid").write_text(str(child))
+    noted(child)
     return Figure([Plot((0, 1), (0, 1)).panel()], "Asleep.")
 """
+RUNNING = """
+
+def sleeps():
+    noted(os.getpid())
+    time.sleep(600)
+"""
+LOADING = """
+noted(os.getpid())
+time.sleep(600)
+
+
+def sleeps():
+    pass
+"""
+BUILD = """
+import sys
+from pathlib import Path
+from site_tools import build
+
+build(Path(sys.argv[1]), worker=None)
+"""
+
+
+def sleeping(root: Path, figure: str) -> Path:
+    """A site with a figure that leaves the number of a process in a file."""
+    files = {
+        "docs_src/pages/notes.md": "# Notes\n\n![It sleeps.](figure:left.sleeps)\n",
+        "docs_src/figures/left.py": SLEEPS + figure,
+    }
+    return make_site(root, files)
+
+
+def sleeper(root: Path) -> int:
+    """The number of the process, as soon as it sleeps."""
+    file = root / "docs_src/figures/pid"
+    while not (file.exists() and file.read_text()):
+        time.sleep(0.05)
+    return int(file.read_text())
 
 
 def ends(process: int) -> bool:
@@ -258,48 +287,43 @@ def ends(process: int) -> bool:
 
 
 def test_processes_that_a_figure_leaves_behind_end_with_it(tmp_path: Path):
-    files = {
-        "docs_src/pages/notes.md": "# Notes\n\n![It sleeps.](figure:left.sleeps)\n",
-        "docs_src/figures/left.py": SLEEPER,
-    }
-    succeed(make_site(tmp_path, files))
-    assert ends(int((tmp_path / "docs_src/figures/pid").read_text()))
-
-
-BUILD = """
-import sys
-from pathlib import Path
-from site_tools import build
-
-build(Path(sys.argv[1]))
-"""
+    succeed(sleeping(tmp_path, FORKED))
+    assert ends(sleeper(tmp_path))
 
 
 def test_what_a_killed_build_has_begun_ends(tmp_path: Path):
-    sleeper = SLEEPER.replace("child = os.fork()", "child = os.getpid()")
-    sleeper = sleeper.replace("    return Fig", "    time.sleep(600)\n    return Fig")
-    files = {
-        "docs_src/pages/notes.md": "# Notes\n\n![It sleeps.](figure:left.sleeps)\n",
-        "docs_src/figures/left.py": sleeper,
-    }
-    root, pid = make_site(tmp_path, files), tmp_path / "docs_src/figures/pid"
+    root = sleeping(tmp_path, RUNNING)
     build = subprocess.Popen([sys.executable, "-c", BUILD, root], cwd=Path(__file__).parent)
-    while not (pid.exists() and pid.read_text()):
-        time.sleep(0.05)
+    process = sleeper(tmp_path)
     build.kill()
     build.wait()
-    assert ends(int(pid.read_text()))
+    assert ends(process)
+
+
+def test_what_is_still_loaded_when_a_build_ends_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """It does not notice that nobody waits for it any more."""
+
+    def fail(*_: object) -> None:
+        sleeper(tmp_path)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pylit.build.draft_pages", fail)
+    with pytest.raises(KeyboardInterrupt):
+        build(sleeping(tmp_path, LOADING), worker=None)
+    assert ends(sleeper(tmp_path))
 
 
 def test_the_child_ends_with_a_build_that_does_not_come_so_far(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    started: list[subprocess.Popen[bytes]] = []
-    real = Worker.send
+    begun: list[subprocess.Popen[bytes] | None] = []
+    send = Worker.send
 
     def kept(self: Worker, *given: object) -> None:
-        real(self, *given)
-        started.append(self.process)
+        send(self, *given)
+        begun.append(self.process)
 
     def fail(*_: object) -> None:
         raise KeyboardInterrupt
@@ -307,40 +331,5 @@ def test_the_child_ends_with_a_build_that_does_not_come_so_far(
     monkeypatch.setattr(Worker, "send", kept)
     monkeypatch.setattr("pylit.build.draft_pages", fail)
     with pytest.raises(KeyboardInterrupt):
-        build(make_site(tmp_path, SITE))
-    assert started[-1].returncode is not None
-
-
-LOADING = """
-import os
-import time
-from pathlib import Path
-
-Path(__file__).with_name("pid").write_text(str(os.getpid()))
-time.sleep(600)
-
-
-def never():
-    pass
-"""
-
-
-def test_what_is_still_loaded_when_a_build_ends_is_ended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """It does not notice that nobody waits for it any more."""
-    pid = tmp_path / "docs_src/figures/pid"
-
-    def fail(*_: object) -> None:
-        while not (pid.exists() and pid.read_text()):
-            time.sleep(0.05)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("pylit.build.draft_pages", fail)
-    files = {
-        "docs_src/pages/notes.md": "# Notes\n\n![Never.](figure:left.never)\n",
-        "docs_src/figures/left.py": LOADING,
-    }
-    with pytest.raises(KeyboardInterrupt):
-        build(make_site(tmp_path, files))
-    assert ends(int(pid.read_text()))
+        build(make_site(tmp_path, SITE), worker=None)
+    assert begun[-1].returncode is not None

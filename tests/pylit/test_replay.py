@@ -7,12 +7,11 @@ import sys
 from pathlib import Path
 from textwrap import dedent
 
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from shape_tools import HEAD, unpack
-from site_tools import build, count, faults, make_site, succeed
+from site_tools import build, edit, make_site, read, succeed
 
 from pylit.diagnostics import Report
 from pylit.runs.shapes.plan import read_plan
@@ -330,16 +329,19 @@ SITE = {
 }
 
 
-def replay(root):
-    text = (root / "site/replays/pkg/work.js").read_text(encoding="utf-8")
-    found = re.fullmatch(r"pylitReplay\((.*)\);\n", text, re.DOTALL)
-    assert found
-    return json.loads(found[1])
+def replays(root):
+    """What the page of `WORK` gets of each of its replays."""
+    found = re.findall(r"pylitReplay\((.*)\);\n", read(root, "replays/pkg/work.js"))
+    return [json.loads(one) for one in found]
 
 
-def test_a_page_names_the_file_of_its_replay(tmp_path: Path):
-    succeed(make_site(tmp_path, SITE))
-    data = replay(tmp_path)
+def test_a_page_names_the_file_of_its_replays_which_come_in_their_order(
+    tmp_path: Path, started: list[list[str]]
+):
+    second = RUNS[RUNS.index("def replay_total") :].replace("replay_total", "replay_again")
+    second = second.replace("Two words", "Once more").replace("* `return`:", "* Sum, `return`:")
+    succeed(make_site(tmp_path, SITE | {"docs_src/traces/pkg/work.py": f"{RUNS}\n\n{second}"}))
+    data, other = replays(tmp_path)
     assert (data["title"], data["texts"]) == ("Two words", {"T": ["two", "words"]})
     assert data["text"] == "<p>They have <em>three</em> features each.</p>"
     lines = WORK.split("\n")
@@ -356,39 +358,20 @@ def test_a_page_names_the_file_of_its_replay(tmp_path: Path):
     torch.testing.assert_close(unpack(scaled), exact, rtol=0, atol=10 / LEVELS / 2)
     assert [stop["step"] for stop in data["stops"]] == [1, 3]
     assert data["stops"][1]["note"] == "<p>The <code>sum</code> of each column.</p>"
-    page = (tmp_path / "site/pkg/work.html").read_text(encoding="utf-8")
-    assert 'data-replay="../replays/pkg/work.js"' in page
-    assert "data-replay" not in (tmp_path / "site/pkg/one.html").read_text(encoding="utf-8")
-
-
-def test_several_replays_come_in_their_order_and_stops_have_names(tmp_path: Path):
-    second = RUNS[RUNS.index("def replay_total") :].replace("replay_total", "replay_again")
-    second = second.replace("Two words", "Once more").replace("* `return`:", "* Sum, `return`:")
-    succeed(make_site(tmp_path, SITE | {"docs_src/traces/pkg/work.py": f"{RUNS}\n\n{second}"}))
-    lines = (tmp_path / "site/replays/pkg/work.js").read_text("utf-8").splitlines()
-    first, other = (
-        json.loads(line.removeprefix("pylitReplay(").removesuffix(");")) for line in lines
-    )
-    assert (first["title"], other["title"]) == ("Two words", "Once more")
     # A stop without a name is called by its code.
-    assert first["stops"][1]["name"] == "return" and other["stops"][1]["name"] == "Sum"
-
-
-def test_an_edited_note_records_nothing_and_moves_the_steps(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    succeed(make_site(tmp_path, SITE))
-    started: list[list[str]] = []
-    count(monkeypatch, started, lambda task: task.function)
-    before = [step["line"] for step in replay(tmp_path)["steps"]]
-    longer = WORK.replace("Sums.", "Sums.\n\nOf columns.")
-    (tmp_path / "pkg/work.py").write_text(longer, encoding="utf-8")
+    assert (data["stops"][1]["name"], other["stops"][1]["name"]) == ("return", "Sum")
+    assert 'data-replay="../replays/pkg/work.js"' in read(tmp_path, "pkg/work.html")
+    assert "data-replay" not in read(tmp_path, "pkg/one.html")
+    # An edited note records nothing, and moves the steps.
+    started.clear()
+    edit(tmp_path, "pkg/work.py", "Sums.", "Sums.\n\nOf columns.")
     succeed(tmp_path)
-    assert [step["line"] for step in replay(tmp_path)["steps"]] == [line + 2 for line in before]
+    moved, _ = replays(tmp_path)
+    assert [s["line"] - 2 for s in moved["steps"]] == [s["line"] for s in data["steps"]]
     assert not any(started)
-    (tmp_path / "docs_src/traces/pkg/work.py").write_text(RUNS.replace("Twice", "Now twice"))
+    edit(tmp_path, "docs_src/traces/pkg/work.py", "Twice", "Now twice")
     succeed(tmp_path)
-    assert "Now twice as large." in replay(tmp_path)["stops"][0]["note"]
+    assert "Now twice as large." in replays(tmp_path)[0]["stops"][0]["note"]
 
 
 def test_axes_have_the_letters_that_suit_the_texts(tmp_path: Path):
@@ -422,7 +405,7 @@ def test_axes_have_the_letters_that_suit_the_texts(tmp_path: Path):
     """
     files = {"pkg/work.py": dedent(work), "docs_src/traces/pkg/work.py": dedent(runs)}
     succeed(make_site(tmp_path, SITE | files))
-    data = replay(tmp_path)
+    (data,) = replays(tmp_path)
     by_name = {name: data["tensors"][i] for step in data["steps"] for name, i in step["values"]}
     assert (by_name["returns"]["axes"], by_name["returns"]["along"]) == (["T", "C"], ["T", ""])
     assert (by_name["kept"]["axes"], by_name["kept"]["along"]) == (["T", "H"], ["T", "H"])
@@ -443,37 +426,35 @@ def test_memory_that_was_never_written_is_not_a_number(tmp_path: Path):
     runs = RUNS.replace("scaled", "kept").replace("`x * 2.0`", "`torch.empty`")
     files = {"pkg/work.py": dedent(code), "docs_src/traces/pkg/work.py": runs}
     succeed(make_site(tmp_path, SITE | files))
-    data = replay(tmp_path)
+    (data,) = replays(tmp_path)
     made, written = (data["steps"][n]["values"][0][1] for n in (1, 2))
     assert unpack(data["tensors"][made]).isnan().all()
     found = unpack(data["tensors"][written])
     assert found[0] == 1 and found[1:].isnan().all()
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "line", "said"),
-    [
-        ("`x * 2.0`", "`x * 3.0`", 10, r"0 steps at a line with `x \* 3.0`"),
-        ("`return`:", "`return` (2):", 10, "1 steps at a line with `return`, .* for step 2"),
-        ("* `return`:", "* return:", 10, "a stop without its code"),
-        ("    yield {", "    print({", 10, "must `yield` once"),
-        ("def replay_total()", "def replay_total(T)", 10, "takes no arguments"),
-        ('{"T": ["two", "words"]}', "[]", 10, r"yields \[\], and not the texts"),
-        ('["two", "words"]', "2", 10, "yields 2 for the axis `T`, and not a list"),
-        ("    yield {", "    raise ValueError('no text')\n    yield {", 19, "no text"),
-    ],
-)
-def test_faults_have_their_place(tmp_path: Path, old, new, line, said):
-    assert old in RUNS
-    text = RUNS.replace(old, new, 1).replace(
-        'words"]}', 'words"]})' if "print" in new else 'words"]}'
-    )
-    make_site(tmp_path, SITE | {"docs_src/traces/pkg/work.py": text})
-    outcome = build(tmp_path)
-    found = [
-        (str(d), place) for d, (_, place, _) in zip(outcome.report, faults(outcome), strict=True)
-    ]
-    assert any(place == line and re.search(said, text) for text, place in found), found
+FAULTS = [
+    ("`x * 2.0`", "`x * 3.0`", 10, r"0 steps at a line with `x \* 3.0`"),
+    ("`return`:", "`return` (2):", 10, "1 steps at a line with `return`, .* for step 2"),
+    ("* `return`:", "* return:", 10, "a stop without its code"),
+    ('yield {"T": ["two", "words"]}', "print()", 10, "must `yield` once"),
+    ("def replay_total()", "def replay_total(T)", 10, "takes no arguments"),
+    ('{"T": ["two", "words"]}', "[]", 10, r"yields \[\], and not the texts"),
+    ('["two", "words"]', "2", 10, "yields 2 for the axis `T`, and not a list"),
+    ("    yield {", "    raise ValueError('no text')\n    yield {", 19, "no text"),
+]
+
+
+def test_faults_have_their_place(tmp_path: Path):
+    files = {}
+    for number, (old, new, *_) in enumerate(FAULTS):
+        assert old in RUNS
+        runs = RUNS.replace(old, new, 1).replace("pkg.work", f"pkg.work{number}")
+        files |= {f"docs_src/traces/pkg/work{number}.py": runs, f"pkg/work{number}.py": WORK}
+    report = build(make_site(tmp_path, files)).report
+    for number, (_, _, line, said) in enumerate(FAULTS):
+        here = [d for d in report if d.path == f"docs_src/traces/pkg/work{number}.py"]
+        assert any(d.line == line and re.search(said, str(d)) for d in here), (said, here)
 
 
 def test_a_replay_without_a_title_is_refused():

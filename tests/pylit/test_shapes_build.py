@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from shape_tools import plain
-from site_tools import build, count, faults, make_site, succeed, tree
+from site_tools import build, edit, faults, make_site, read, succeed, tree
 
 from pylit.runs import tasks as runs
 
@@ -50,32 +50,22 @@ SITE = {
 
 
 def chips(root: Path, page: str = "pkg/work.html") -> list[str]:
-    text = (root / "site" / page).read_text(encoding="utf-8")
-    return [plain(found) for found in re.findall(r"<samp[^>]*>(.*?)</samp>", text)]
-
-
-@pytest.fixture
-def children(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The modules that each child process was given."""
-    started: list[list[str]] = []
-
-    count(monkeypatch, started, lambda task: task.owner)
-    return started
+    return [plain(found) for found in re.findall(r"<samp[^>]*>(.*?)</samp>", read(root, page))]
 
 
 def test_a_page_shows_what_its_run_made(tmp_path: Path):
     succeed(make_site(tmp_path, SITE))
     assert chips(tmp_path) == ["x [T, C]", "kept [C]", "returns [C]"]
-    page = (tmp_path / "site/pkg/work.html").read_text(encoding="utf-8")
+    page = read(tmp_path, "pkg/work.html")
     assert page.count('class="n u"') == 1 and 'class="n u" id="L18"' in page
     assert 'id="shapes-button"' in page
     assert '<a href="../notes.html">What the letters mean</a>' in page
-    other = (tmp_path / "site/pkg/one.html").read_text(encoding="utf-8")
+    other = read(tmp_path, "pkg/one.html")
     assert "<samp" not in other and "shapes-button" not in other and ' u"' not in other
 
 
 def test_a_build_starts_a_child_for_what_has_changed_and_nothing_else(
-    tmp_path: Path, children: list[list[str]]
+    tmp_path: Path, started: list[list[str]]
 ):
     files = SITE | {
         "pkg/base.py": "def double(x):\n    return x + x\n",
@@ -85,37 +75,30 @@ def test_a_build_starts_a_child_for_what_has_changed_and_nothing_else(
             'def trace_it(T): more(np.ones(T, dtype="float32"))\n'
         ),
     }
+    work, more = "pkg.work.trace_total", "pkg.more.trace_it"
     succeed(make_site(tmp_path, files))
-    assert children.pop() == ["pkg.more", "pkg.work"]
-    succeed(tmp_path)
-    assert children == []
-
-    def edit(name: str, old: str, new: str) -> list[list[str]]:
-        path = tmp_path / name
-        text = path.read_text(encoding="utf-8")
-        assert old in text
-        path.write_text(text.replace(old, new), encoding="utf-8")
-        succeed(tmp_path)
-        found = list(children)
-        children.clear()
-        return found
-
-    assert edit("pkg/two.py", "Twice one", "Two times one") == []
-    assert edit("docs_src/pages/notes.md", "A page", "One page") == []
-    # Notes of the module itself move what ran to other lines, and that is all.
     before = chips(tmp_path)
-    assert edit("pkg/work.py", "Sums.", "Sums of rows.\n\nAll of them.") == []
-    assert edit("pkg/work.py", "    if kept", "    # Never.\n    if kept") == []
-    assert chips(tmp_path) == before
-    text = (tmp_path / "site/pkg/work.html").read_text(encoding="utf-8")
-    assert re.findall(r'class="n u" id="L(\d+)"', text) == ["21"]
-    assert edit("pkg/work.py", "kept = 0", "kept = 1") == [["pkg.work"]]
-    assert edit("pkg/base.py", "x + x", "2 * x") == [["pkg.more"]]
-    # What is written about code is no part of what others run.
-    assert edit("pkg/base.py", "    return", '    """Twice."""\n\n    # Sum.\n    return') == []
-    assert edit("docs_src/traces/pkg/more.py", "np.ones(T,", "np.ones((T, 2),") == [["pkg.more"]]
+    assert started.pop() == [more, work]
+    for name, old, new, again in (
+        ("pkg/two.py", "Twice one", "Two times one", []),
+        ("docs_src/pages/notes.md", "A page", "One page", []),
+        # Notes of the module itself move what ran to other lines, and that is all.
+        ("pkg/work.py", "Sums.", "Sums of rows.\n\nAll of them.", []),
+        ("pkg/work.py", "    if kept", "    # Never.\n    if kept", []),
+        ("pkg/work.py", "kept = 0", "kept = 1", [work]),
+        ("pkg/base.py", "x + x", "2 * x", [more]),
+        # What is written about code is no part of what others run.
+        ("pkg/base.py", "    return", '    """Twice."""\n\n    # Sum.\n    return', []),
+        ("docs_src/traces/pkg/more.py", "np.ones(T,", "np.ones((T, 2),", [more]),
+        ("docs_src/traces/axes.toml", "C =", "D =", [more, work]),
+    ):
+        edit(tmp_path, name, old, new)
+        succeed(tmp_path)
+        assert started == ([again] if again else []), (name, old)
+        assert "Never" not in new or chips(tmp_path) == before
+        started.clear()
+    assert re.findall(r'class="n u" id="L(\d+)"', read(tmp_path, "pkg/work.html")) == ["21"]
     assert chips(tmp_path, "pkg/more.html") == ["x [T, 2]", "returns [T, 2]"]
-    assert edit("docs_src/traces/axes.toml", "C =", "D =") == [["pkg.more", "pkg.work"]]
 
 
 BASE = """\
@@ -164,26 +147,18 @@ def less(x):
 """
 
 
-def test_a_function_that_changes_runs_what_has_called_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_function_that_changes_runs_what_has_called_it(tmp_path: Path, started: list[list[str]]):
     """What it shows in the end is what a first build shows."""
-    started: list[list[str]] = []
-    count(monkeypatch, started, lambda task: task.function)
     run = "import numpy as np\nfrom pkg import more\n\n\n"
     run += "".join(f"def trace_{n}(T):\n    more.{n}(np.ones(T))\n\n\n" for n in ("less", "more"))
-    files = SITE | {
-        "pkg/base.py": BASE,
-        "pkg/more.py": MORE,
-        "docs_src/traces/pkg/more.py": run,
-    }
+    files = SITE | {"pkg/base.py": BASE, "pkg/more.py": MORE, "docs_src/traces/pkg/more.py": run}
     root = make_site(tmp_path / "one", files)
     succeed(root)
-    text, both = BASE, ["trace_less", "trace_more"]
+    both = ["pkg.more.trace_less", "pkg.more.trace_more"]
     for old, new, again in (
         ("return 3", "return 4", []),
         ("return 1\n", "return 2\n", []),
-        ("return self.size * called(1)", "return called(1)", ["trace_more"]),
+        ("return self.size * called(1)", "return called(1)", both[1:]),
         ("size = 4", "size = 5", both),
         ("WIDTH = 2", "WIDTH = 3", both),
         ("n=1", "n=2", both),
@@ -193,15 +168,14 @@ def test_a_function_that_changes_runs_what_has_called_it(
         ("    @decorated\n", "", both),
         ("import lru_cache", "import cache as lru_cache", both),
     ):
-        assert old in text
-        text = text.replace(old, new, 1)
-        (root / "pkg/base.py").write_text(text, encoding="utf-8")
+        edit(root, "pkg/base.py", old, new)
         started.clear()
         succeed(root)
         assert started == ([again] if again else []), (old, new)
-    succeed(make_site(tmp_path / "two", files | {"pkg/base.py": text}))
-    pages = [(tmp_path / root / "site/pkg/more.html").read_bytes() for root in ("one", "two")]
-    assert pages[0] == pages[1]
+    text = (root / "pkg/base.py").read_text()
+    clean = make_site(tmp_path / "two", files | {"pkg/base.py": text})
+    succeed(clean)
+    assert read(root, "pkg/more.html") == read(clean, "pkg/more.html")
 
 
 def test_what_is_saved_while_a_build_runs_is_not_kept_for_what_it_has_read(
@@ -223,7 +197,7 @@ def test_what_is_saved_while_a_build_runs_is_not_kept_for_what_it_has_read(
 
 
 def test_a_run_that_reads_notes_runs_again_when_they_change(
-    tmp_path: Path, children: list[list[str]]
+    tmp_path: Path, started: list[list[str]]
 ):
     asked = (
         "two.__doc__",
@@ -238,23 +212,20 @@ def test_a_run_that_reads_notes_runs_again_when_they_change(
         work = WORK.replace("    kept = x", f"    n = np.ones(len({asks}))\n    kept = x")
         files[f"pkg/work{i}.py"] = work.replace("import numpy as np\n", head)
         files[f"docs_src/traces/pkg/work{i}.py"] = RUN.replace("pkg.work", f"pkg.work{i}")
-    succeed(make_site(tmp_path, files))
     pages = [f"pkg/work{i}.html" for i in range(len(asked))]
+    succeed(make_site(tmp_path, files))
     before = [chips(tmp_path, page)[1] for page in pages]
     assert all(chip.startswith("n ") for chip in before)
+    edit(tmp_path, "pkg/two.py", "Twice one", "Two times one")
     succeed(tmp_path)
-    assert len(children) == 1
-    text = (tmp_path / "pkg/two.py").read_text(encoding="utf-8")
-    (tmp_path / "pkg/two.py").write_text(text.replace("Twice one", "Two times one"), "utf-8")
-    succeed(tmp_path)
-    assert children[1:] == [[f"pkg.work{i}" for i in range(len(asked))]]
+    assert started[1:] == [[f"pkg.work{i}.trace_total" for i in range(len(asked))]]
     assert not any(old in chips(tmp_path, page) for old, page in zip(before, pages, strict=True))
 
 
-def test_a_package_of_somebody_else_is_never_imported(tmp_path: Path, children: list[list[str]]):
+def test_a_package_of_somebody_else_is_never_imported(tmp_path: Path, started: list[list[str]]):
     root = make_site(tmp_path, SITE | {"pkg/one.py": "raise SystemExit('imported')\n"})
     succeed(root, sources=(root / "pkg",))
-    assert children == []
+    assert started == []
 
 
 BROKEN = {
@@ -307,7 +278,7 @@ def test_runs_that_fail_each_say_where_and_why(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_file_that_ends_the_process_costs_its_own_runs_only(
-    tmp_path: Path, children: list[list[str]]
+    tmp_path: Path, started: list[list[str]]
 ):
     ends = "import os\n\n\ndef trace_a(T): ...\n\n\ndef trace_b(T): ...\n\n\nos._exit(4)\n"
     # What reads standard input must not take the orders of the next build with it.
@@ -318,26 +289,15 @@ def test_a_file_that_ends_the_process_costs_its_own_runs_only(
     message = "the run failed: the process ended with status 4"
     found = [(d.path.rpartition("/")[2], d.line, d.message) for d in outcome.report]
     assert found == [("one.py", 4, message), ("one.py", 7, message)]
+    ran = [sorted({run.rpartition(".")[0] for run in order}) for order in started]
     everything = ["pkg.one", "pkg.two", "pkg.work"]
-    assert children == [everything, everything, ["pkg.two", "pkg.work"]]
-
-
-def test_a_run_that_waits_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(runs, "SECONDS", 0.2)
-    files = {
-        "docs_src/traces/axes.toml": AXES,
-        "docs_src/traces/pkg/one.py": "import time\n\n\ndef trace_it(T): time.sleep(600)\n",
-    }
-    (fault,) = build(make_site(tmp_path, files)).report
-    assert (fault.path, fault.line) == ("docs_src/traces/pkg/one.py", 4)
-    assert (fault.code, fault.message) == ("trace-slow", "the run waits for what does not come")
+    assert ran == [everything, everything, ["pkg.two", "pkg.work"]]
 
 
 def test_a_wrong_shape_in_a_note_keeps_the_site_as_it_was(tmp_path: Path):
     succeed(make_site(tmp_path, SITE))
     before = tree(tmp_path / "site")
-    wrong = WORK.replace("[T, C]", "[C, T]")
-    (tmp_path / "pkg/work.py").write_text(wrong, encoding="utf-8")
+    edit(tmp_path, "pkg/work.py", "[T, C]", "[C, T]")
     outcome = build(tmp_path)
     assert [str(d) for d in outcome.report] == [
         "pkg/work.py:14:22: error[shape-note]: `x` is said to be `[C, T]`; it was `[T, C]` "

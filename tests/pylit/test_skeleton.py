@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from site_tools import REPOSITORY, make_site, succeed
+from site_tools import REPOSITORY, edit, make_site, read, succeed
 from sweeps import swept
 
 from pylit.scaffold import CommandError, init_site, new_lesson, new_page
@@ -27,20 +27,30 @@ def site(tmp_path: Path) -> Path:
     return own(tmp_path)
 
 
+def check(folder: Path, *commands: str) -> None:
+    """Programs of Python have nothing to say."""
+    for command in commands:
+        given = [sys.executable, "-m", *command.split()]
+        done = subprocess.run(given, cwd=folder, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+#: That every type is named and used as it should be within the file; and with those of PyTorch.
+ALONE, WHOLE = "--follow-imports=skip --allow-subclassing-any --cache-dir=/dev/null", ""
+
+
+@pytest.mark.parametrize("types", swept([ALONE, WHOLE], ALONE))
 @pytest.mark.parametrize("make", swept([own, make_site], own))
 def test_linters_and_types_and_the_site_have_nothing_to_say(
-    make: Callable[[Path], Path], tmp_path: Path
+    make: Callable[[Path], Path], types: str, tmp_path: Path
 ) -> None:
     site = make(tmp_path)
     written = begin(site, "pkg/gated_linear_unit.py")
-    settings = f"--config {REPOSITORY}/labml_nn/ruff.toml"
-    # Those of mypy are those of `make check`, whose cache it finds and leaves as it was.
-    for command in (f"ruff check {settings}", f"ruff format --check {settings}", "mypy"):
-        given = [sys.executable, "-m", *command.split(), str(written)]
-        done = subprocess.run(given, cwd=REPOSITORY, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
+    settings = f"--config {REPOSITORY}/labml_nn/ruff.toml {written}"
+    linters = f"ruff check {settings}", f"ruff format --check {settings}"
+    check(REPOSITORY, *linters, f"mypy {types} {written}")
     succeed(site)
-    assert "Gated linear unit" in (site / "site/pkg/gated_linear_unit.html").read_text()
+    assert "Gated linear unit" in read(site, "pkg/gated_linear_unit.html")
 
 
 def test_a_lesson_begins_with_all_its_parts_and_they_pass_the_checks(tmp_path: Path) -> None:
@@ -52,34 +62,26 @@ def test_a_lesson_begins_with_all_its_parts_and_they_pass_the_checks(tmp_path: P
     written = new_lesson(site / "pkg/look_back.py", site)
     assert len(written) == len(files) - len(tasks)
     assert written[0].read_text().startswith('r"""\n---\ntitle: Look back\n')
-    settings = ["--config", f"{REPOSITORY}/pyproject.toml"]
-    own = "lint.isort.known-first-party = ['docs_src', 'labml_nn', 'pkg', 'pylit']"
-    for command in (
-        ["ruff", "check", *settings, "--config", own],
-        ["ruff", "format", "--check", *settings],
-        ["docs_src.tasks", "look_back"],
-    ):
-        python = [str(path) for path in written if path.suffix == ".py"]
-        given = [sys.executable, "-m", *command, *(python if command[0] == "ruff" else [])]
-        done = subprocess.run(given, cwd=site, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-    succeed(site)
-    page = (site / "site/pkg/look_back.html").read_text()
-    assert all(
-        part in page for part in ("Change how much", "five seeds each", "Step through a run")
+    python = " ".join(str(path) for path in written if path.suffix == ".py")
+    settings = f"--config {REPOSITORY}/pyproject.toml"
+    own = "lint.isort.known-first-party=['docs_src','labml_nn','pkg','pylit']"
+    check(
+        site,
+        f"ruff check {settings} --config {own} {python}",
+        f"ruff format --check {settings} {python}",
     )
+    edit(site, "docs_src/tasks/look_back.py", "LENGTH = 200,", "LENGTH = 2,")
+    check(site, "docs_src.tasks look_back")
+    succeed(site)
+    page = read(site, "pkg/look_back.html")
+    parts = "Change how much", "five seeds each", "Step through a run"
+    assert all(part in page for part in parts)
     before = {path: path.read_bytes() for path in written}
     written[0].unlink()
     with pytest.raises(CommandError, match="exists already; choose another name"):
         new_lesson(written[0], site)
     assert not written[0].exists()
     assert all(path.read_bytes() == before[path] for path in written[1:])
-
-
-def test_without_templates_there_is_no_lesson(tmp_path: Path) -> None:
-    site = make_site(tmp_path)
-    with pytest.raises(CommandError, match=r"no templates in .*; begin with the page alone"):
-        new_lesson(site / "pkg/look_back.py", site)
 
 
 def test_its_exercises_run(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,6 +106,8 @@ def test_a_place_where_no_page_can_be_is_refused(site: Path) -> None:
         with pytest.raises(CommandError, match=r"^[^\n]*$") as refused:
             begin(site, name)
         assert said in str(refused.value)
+    with pytest.raises(CommandError, match=r"no templates in .*; begin with the page alone"):
+        new_lesson(site / "pkg/look_back.py", site)
     assert {path: path.read_bytes() for path in site.rglob("*.py")} == before
 
 
@@ -121,14 +125,13 @@ def test_a_place_where_no_page_can_be_is_refused(site: Path) -> None:
 def test_packages_and_modules_lie_anywhere(
     source: str, name: str, package: str, tmp_path: Path
 ) -> None:
-    settings = f'title = "t"\nsources = ["{source}"]\n'
-    begun = {"src/pkg/__init__.py": "", "src/pkg/sub/__init__.py": ""}
-    begun |= {"docs_src/site.toml": settings}
-    begun |= {"docs_src/skeleton.py.jinja": "{{ package }} {{ name }} {{ title }}\n"}
-    for path, text in begun.items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(text)
-    assert begin(tmp_path, name).read_text() == f"{package} page Page\n"
+    begun = {
+        "src/pkg/__init__.py": "x = 1\n",
+        "src/pkg/sub/__init__.py": "x = 1\n",
+        "docs_src/site.toml": f'title = "t"\nsources = ["{source}"]\n',
+        "docs_src/skeleton.py.jinja": "{{ package }} {{ name }} {{ title }}\n",
+    }
+    assert begin(make_site(tmp_path, begun), name).read_text() == f"{package} page Page\n"
 
 
 def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_what_an_earlier_build_has_recorded_is_shown(site):
 def test_a_run_sees_no_secrets(site, monkeypatch):
     root, left = site
     monkeypatch.setenv("CLOUD_TOKEN", "secret")
-    succeed(root)
+    succeed(root, worker=None)
     seen = (left / "trace").read_text(encoding="utf-8")
     assert "CLOUD_TOKEN" not in seen and "'PATH'" in seen and "'HOME'" in seen
 

@@ -21,9 +21,9 @@ def run(function: Callable[..., Any], task: dict[str, Any], within: Within) -> d
     if task["replay"]:
         recorder = Recorder(plan, is_source)
         if torch := sys.modules.get("torch"):
-            # Memory that was never written is not a number then, and not what lay there. PyTorch
-            # imports for seconds to say so, which is not the time of the run.
-            torch.use_deterministic_algorithms(True, warn_only=True)
+            # Memory that was never written is not a number then, and not what lay there. As
+            # `use_deterministic_algorithms`, which imports the compiler for a second in every run.
+            torch.set_deterministic_debug_mode("warn")
         with within() as watch:
             steps = function()
             # What stands before the `yield` prepares, what stands after it is recorded.
