@@ -1,6 +1,7 @@
 """Pages that compare two modules: what belongs together, and what is marked."""
 
 import re
+import shutil
 from collections.abc import Sequence
 from html import escape, unescape
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from site_tools import build, make_site, pages, succeed, tree
+from site_tools import build, edit, make_site, pages, read, succeed, tree
 
 from pylit.pages.comparisons import Code, Hunk, Line, changes, hunks, marked, paired
 
@@ -223,24 +224,17 @@ def test_marks_change_no_text_and_leave_elements_whole(text: str, spans: list[tu
 
 def rows(page: str) -> list[tuple[str, list[int], list[int]]]:
     """How each hunk of a page is related, and its lines of both sides."""
-    return [
-        (
-            hunk.partition('"')[0],
-            *(
-                [
-                    int(n)
-                    for text in re.findall(f'<pre class="{side}">(.*?)</pre>', hunk, re.S)
-                    for n in re.findall(r'class="no"[^>]*>(\d+)<', text)
-                ]
-                for side in "ab"
-            ),
-        )
-        for hunk in page.split('<div class="hunk ')[1:]
-    ]
+
+    def numbers(hunk: str, side: str) -> list[int]:
+        code = "".join(re.findall(f'<pre class="{side}">(.*?)</pre>', hunk, re.DOTALL))
+        return [int(number) for number in re.findall(r'class="no"[^>]*>(\d+)<', code)]
+
+    hunks = page.split('<div class="hunk ')[1:]
+    return [(hunk.partition('"')[0], numbers(hunk, "a"), numbers(hunk, "b")) for hunk in hunks]
 
 
-def main(path: Path) -> str:
-    return path.read_text().partition("<main")[2].partition("</main>")[0]
+def main(root: Path, page: str = PAGE) -> str:
+    return read(root, page).partition("<main")[2].partition("</main>")[0]
 
 
 def code_lines(text: str) -> list[int]:
@@ -257,10 +251,10 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_page_has_each_line_of_both(built: Path):
-    page = main(built / "site" / PAGE)
+    page = main(built)
     found = rows(page)
     for side, name in ((1, "one"), (2, "two")):
-        lesson = (built / f"site/pkg/{name}.html").read_text()
+        lesson = read(built, f"pkg/{name}.html")
         assert sorted(n for row in found for n in row[side]) == code_lines(lesson)
     assert "<h1>One and Two compared</h1>" in page
     heads = re.findall(r"<h([23]) id=\"([^\"]+)\">", page)
@@ -285,72 +279,59 @@ def test_the_page_has_each_line_of_both(built: Path):
 
 
 def test_notes_and_code_lead_where_they_led(built: Path):
-    page = (built / "site" / PAGE).read_text()
+    page = read(built, PAGE)
     # Of a note that both have, one is enough.
     assert 'href="../pkg/one.html#one-step"' not in page
     assert 'href="../pkg/two.html#one-step"' in page
-    assert re.search(
-        r'href="\.\./pkg/one\.html#OneCell\.step"[^>]*><code>OneCell\.step</code>', page
-    )
+    assert re.search(r'href="../pkg/one.html#OneCell.step"[^>]*><code>OneCell.step</code>', page)
     assert re.findall(r'data-tex="(\w)"', page) == ["a", "b"]
     first = next(n for n, text in enumerate(ONE.split("\n"), 1) if "second state" in text)
     assert f'href="../pkg/one.html#L{first + 1}"' in page
 
 
 def test_both_modules_and_the_indexes_name_the_page(built: Path):
-    site = built / "site"
     for name in ("one", "two"):
-        assert (
-            f'<a href="../{PAGE}">One and Two compared</a>'
-            in (site / f"pkg/{name}.html").read_text()
-        )
-    assert PAGE not in (site / "pkg/index.html").read_text()
-    assert f"https://example.org/small/{PAGE}" in (site / "sitemap.xml").read_text()
-    found = "".join(path.read_text() for path in site.rglob("texts-*.js"))
-    assert PAGE in found
-    assert 'href="../assets/compare.css"' in (site / PAGE).read_text()
-    assert "compare.css" not in (site / "pkg/one.html").read_text()
+        link = f'<a href="../{PAGE}">One and Two compared</a>'
+        assert link in read(built, f"pkg/{name}.html")
+    assert PAGE not in read(built, "pkg/index.html")
+    assert f"https://example.org/small/{PAGE}" in read(built, "sitemap.xml")
+    assert any(PAGE in path.read_text() for path in built.rglob("texts-*.js"))
+    assert 'href="../assets/compare.css"' in read(built, PAGE)
+    assert "compare.css" not in read(built, "pkg/one.html")
 
 
-@pytest.mark.parametrize(
-    ("name", "old", "new"),
-    [
+def test_after_edits_it_is_that_of_a_clean_build(tmp_path: Path):
+    root = make_site(tmp_path / "root", FILES | {"pkg/far.py": '"""Far."""\n'})
+    succeed(root)
+    before = tree(root / "site")[PAGE]
+    edit(root, "pkg/far.py", "Far", "Near")
+    assert succeed(root).rendered < 5 and tree(root / "site")[PAGE] == before
+    for name, old, new in (
         ("one", "h = self.scale(h)", "h = self.shift(h)"),
         ("one", "Only here is", "In this module is"),
         ("two", "class TwoCell", "class ThreeCell"),
         ("two", 'title: "Two: the second"', "title: Last"),
-        ("two", "compare: pkg.one\n", ""),
-        ("two", "compare: pkg.one\n", "compare: pkg.one(OneCell=TwoCell)\n"),
-    ],
-)
-def test_after_an_edit_it_is_that_of_a_clean_build(tmp_path: Path, name: str, old: str, new: str):
-    root = make_site(tmp_path / "root", FILES)
-    before = succeed(root) and tree(root / "site").get(PAGE)
-    path = root / f"pkg/{name}.py"
-    assert old in path.read_text()
-    path.write_text(path.read_text().replace(old, new))
-    succeed(root)
-    clean = make_site(
-        tmp_path / "clean",
-        {f"pkg/{n}.py": (root / f"pkg/{n}.py").read_text() for n in ("one", "two")},
-    )
-    succeed(clean)
-    assert tree(root / "site") == tree(clean / "site")
-    assert tree(root / "site").get(PAGE) != before
-
-
-def test_an_edit_elsewhere_leaves_it_alone(tmp_path: Path):
-    root = make_site(tmp_path, FILES | {"pkg/far.py": '"""Far."""\n'})
-    succeed(root)
-    (root / "pkg/far.py").write_text('"""Near."""\n')
-    assert succeed(root).rendered < 5
+        ("two", "compare: pkg.one\n", "compare: pkg.one(OneCell=ThreeCell)\n"),
+        ("two", "compare: pkg.one(OneCell=ThreeCell)\n", ""),
+    ):
+        edit(root, f"pkg/{name}.py", old, new)
+        succeed(root)
+        after = tree(root / "site").get(PAGE)
+        assert after != before, new
+        before = after
+        if new in ("title: Last", ""):
+            clean = shutil.copytree(
+                root, tmp_path / f"clean {new}", ignore=shutil.ignore_patterns("site", ".cache")
+            )
+            succeed(clean)
+            assert tree(root / "site") == tree(clean / "site")
 
 
 def test_definitions_of_one_module_are_compared(tmp_path: Path):
     text = TWO.replace("pkg.one", "pkg.two(TwoCell.step=TwoCell.same, added)")
     root = make_site(tmp_path, FILES | {"pkg/two.py": text})
     succeed(root)
-    page = main(root / "site/compare/pkg.two...pkg.two.html")
+    page = main(root, "compare/pkg.two...pkg.two.html")
     assert "<h1>TwoCell.step and TwoCell.same compared</h1>" in page
     assert re.findall(r"<h(\d) id=\"([^\"]+)\">", page) == [
         ("2", "added"),
@@ -371,40 +352,39 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("value", "word", "message", "hint"), FAULTS)
-def test_what_cannot_be_compared_is_a_fault_at_its_word(
-    tmp_path: Path, value: str, word: str, message: str, hint: str
-):
-    text = TWO.replace("compare: pkg.one", f"compare: {value}")
-    root = make_site(tmp_path, FILES | {"pkg/two.py": text})
-    (found,) = build(root, check=True).report
-    assert (found.path, found.line, found.code) == ("pkg/two.py", 4, "front-matter")
-    assert found.column == f"compare: {value}".index(word, 9 if word != "compare" else 0) + 1
-    assert message in found.message and hint in found.hint
-
-
-def test_a_page_without_code_cannot_be_compared(tmp_path: Path):
+def test_what_cannot_be_compared_is_a_fault_at_its_word(tmp_path: Path):
     notes = "---\ntitle: Notes\ncompare: pkg.one\n---\n\nText.\n"
-    (found,) = build(make_site(tmp_path, {"docs_src/pages/notes.md": notes}), check=True).report
-    assert (found.path, found.line, found.column) == ("docs_src/pages/notes.md", 3, 1)
-    assert "in a module" in found.hint
+    files = FILES | {"docs_src/pages/notes.md": notes, "pkg/two.py": '"""Two."""\n'}
+    for number, (value, *_) in enumerate(FAULTS):
+        text = TWO.replace("compare: pkg.one", f"compare: {value}")
+        files[f"pkg/other{number}.py"] = text.replace("pkg.two", f"pkg.other{number}")
+    in_notes, *found = build(make_site(tmp_path, files), check=True).report
+    # A page without code cannot be compared.
+    assert (in_notes.path, in_notes.line) == ("docs_src/pages/notes.md", 3)
+    assert "in a module" in in_notes.hint
+    for number, (fault, (value, word, message, hint)) in enumerate(zip(found, FAULTS, strict=True)):
+        value, word, message, hint = (
+            text.replace("pkg.two", f"pkg.other{number}") for text in (value, word, message, hint)
+        )
+        assert (fault.path, fault.line, fault.code) == (f"pkg/other{number}.py", 4, "front-matter")
+        column = f"compare: {value}".index(word, 9 if word != "compare" else 0) + 1
+        assert fault.column == column, value
+        assert message in fault.message and hint in fault.hint, value
 
 
 def test_odd_code_is_compared_and_other_packages_are_not(tmp_path: Path):
     odd = {
+        "docs_src/pages/index.md": "# Home\n",
+        "docs_src/pages/notes.md": "# Notes\n",
         "pkg/one.py": "def f(:\n    return '('\n",
         "pkg/two.py": '"""\n---\ntitle: "<Two>"\ncompare: pkg.one\n---\n"""\n\n'
         "x = '([{'  # )\n\ny = '''\n(\n'''\n\n\n"
         "def search(a, /, *, b=')'):\n\treturn a\n\n\ndef search(a):\n    return b''\n",
     }
-    root = make_site(
-        tmp_path,
-        odd | {"docs_src/pages/index.md": "# Home\n", "docs_src/pages/notes.md": "# Notes\n"},
-    )
+    root = make_site(tmp_path, odd)
     outcome = build(root)
     assert {fault.code for fault in outcome.report} <= {"syntax"}
-    page = main(root / "site" / PAGE)
-    lesson = (root / "site/pkg/two.html").read_text()
+    page, lesson = main(root), read(root, "pkg/two.html")
     assert sorted(n for row in rows(page) for n in row[2]) == code_lines(lesson)
     assert 'id="search"' not in page
     other = tmp_path / "its_site"
@@ -422,23 +402,20 @@ def one():
 def two():
     return Figure([Panel(WIDTH, 20, (text(0, 12, "second"),))], "The word second, in one line.")
 """
+SECOND = 'compare: pkg.one\n---\n\n![Two.](figure:drawn.two)\n"""'
 
 
-def test_the_first_pictures_of_both_stand_at_the_head(tmp_path: Path):
+def test_the_first_pictures_of_both_stand_at_the_head_or_none(tmp_path: Path):
     drawn = {
         "docs_src/figures/drawn.py": DRAWN,
         "pkg/one.py": ONE.replace("It has *one*.", "It has *one*.\n\n![One.](figure:drawn.one)"),
-        "pkg/two.py": TWO.replace('---\n"""', '---\n\n![Two.](figure:drawn.two)\n"""', 1),
+        "pkg/two.py": TWO,
     }
     succeed(make_site(tmp_path, drawn))
-    page = (tmp_path / "site" / PAGE).read_text(encoding="utf-8")
+    assert "<figure" not in read(tmp_path, PAGE)
+    edit(tmp_path, "pkg/two.py", 'compare: pkg.one\n---\n"""', SECOND)
+    succeed(tmp_path)
+    page = read(tmp_path, PAGE)
     both = page.partition('<div class="both">')[2].partition('<section class="pair">')[0]
     assert both.index(">first<") < both.index('class="a"') < both.index(">second<")
     assert both.index(">second<") < both.index('class="b"') and both.count("<figure") == 2
-
-
-def test_a_side_without_a_picture_leaves_both_out(tmp_path: Path):
-    one = ONE.replace("It has *one*.", "It has *one*.\n\n![One.](figure:drawn.one)")
-    files = {"docs_src/figures/drawn.py": DRAWN, "pkg/one.py": one, "pkg/two.py": TWO}
-    succeed(make_site(tmp_path, files))
-    assert "<figure" not in (tmp_path / "site" / PAGE).read_text(encoding="utf-8")

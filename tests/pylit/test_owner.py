@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 import yaml
 from pylit_sources import parse
-from site_tools import build, cache, faults, make_site, succeed
+from site_tools import SITE, build, cache, make_site, read, succeed
 
 from pylit.addresses import Anchors, github_slug
 from pylit.cli import main
 from pylit.config import has_settings, settings
-from pylit.diagnostics import Severity
+from pylit.diagnostics import Report, Severity
 from pylit.model import Definition, Target
 from pylit.outputs.assets import accent_rule, contrast
 from pylit.scaffold import init_workflow
@@ -49,46 +49,38 @@ See [the guide](docs/guide.md "now"), [code](pkg/one.py), `<b>` and <https://exa
 <b>kept</b> ![kept](x.png)
 ```
 """
-NO_SETTINGS = {
-    "docs_src/site.toml": "",
-    "docs_src/pages/index.md": "",
-    "docs_src/pages/notes.md": "",
-}
+#: No settings, and no pages beside the modules.
+BARE = {f"docs_src/{name}": "" for name in ("site.toml", "pages/index.md", "pages/notes.md")}
+SETTINGS = BARE | {"docs_src/site.toml": 'title = "T"\nsources = ["pkg"]\n'}
 
 
 def test_settings_in_pyproject_and_metadata_and_a_readme_make_a_site(tmp_path: Path) -> None:
-    files = {"pyproject.toml": PYPROJECT, "README.md": README}
-    site = make_site(tmp_path, NO_SETTINGS | files) / "site"
+    changes = "# Changelog\n\n## 2.1\n\n- It is [greater](docs/guide.md).\n"
+    files = {"pyproject.toml": PYPROJECT, "README.md": README, "CHANGELOG.md": changes}
+    site = make_site(tmp_path, BARE | files) / "site"
     succeed(tmp_path)
-    home = (site / "index.html").read_text()
+    home = read(tmp_path, "index.html")
     assert "<title>Great</title>" in home and "It is great." in home
     assert home.index("See ") < home.index('id="pages"') < home.index('href="pkg/one.html"')
     assert "https://github.com/some/one/blob/main/docs/guide.md" in home
     assert "<img" not in home and "example.org/logo" not in home
     assert b"# Version: 2.1\n" in (site / "objects.inv").read_bytes()
-    notes = (site / "llms-full.txt").read_text()
+    notes = read(tmp_path, "llms-full.txt")
     assert "More than none." in notes and "class One" not in notes
-    (tmp_path / "README.md").rename(tmp_path / "README.rst")
-    succeed(tmp_path)
-    assert 'id="pages"' not in (site / "index.html").read_text()
-
-
-def test_a_changelog_is_a_page_that_the_footer_leads_to(tmp_path: Path) -> None:
-    changes = "# Changelog\n\n## 2.1\n\n- It is [greater](docs/guide.md).\n"
-    files = {"pyproject.toml": PYPROJECT, "CHANGELOG.md": changes}
-    site = make_site(tmp_path, NO_SETTINGS | files) / "site"
-    succeed(tmp_path)
-    page = (site / "changelog.html").read_text()
+    # A changelog is a page that the footer leads to.
+    page = read(tmp_path, "changelog.html")
     assert "<title>Changelog · Great</title>" in page and "It is" in page
     assert 'href="https://github.com/some/one/blob/main/docs/guide.md"' in page
-    assert '<a href="../changelog.html">Changelog</a>' in (site / "pkg/one.html").read_text()
+    assert '<a href="../changelog.html">Changelog</a>' in read(tmp_path, "pkg/one.html")
+    (tmp_path / "README.md").rename(tmp_path / "README.rst")
     (tmp_path / "CHANGELOG.md").unlink()
     succeed(tmp_path)
-    assert "changelog.html" not in (site / "pkg/one.html").read_text()
+    assert 'id="pages"' not in read(tmp_path, "index.html")
+    assert "changelog.html" not in read(tmp_path, "pkg/one.html")
 
 
 def test_a_stranger_s_metadata_and_readme_stop_no_build_and_leak_nothing(tmp_path: Path) -> None:
-    make_site(tmp_path / "repo", {"pyproject.toml": "tool = 1\nproject = [1]\n"} | NO_SETTINGS)
+    make_site(tmp_path / "repo", BARE | {"pyproject.toml": "tool = 1\nproject = [1]\n"})
     (tmp_path / "secret").write_text("password\n")
     assert not has_settings(tmp_path / "repo")
     succeed(tmp_path, sources=(tmp_path / "repo",))
@@ -97,41 +89,33 @@ def test_a_stranger_s_metadata_and_readme_stop_no_build_and_leak_nothing(tmp_pat
     (tmp_path / "repo/README.md").symlink_to("../secret")
     (fault,) = build(tmp_path, sources=(tmp_path / "repo",)).report
     assert (fault.path, fault.code) == ("README.md", "source-link")
-    assert "password" not in (tmp_path / "site/index.html").read_text()
+    assert "password" not in read(tmp_path, "index.html")
 
 
 def test_settings_in_two_places_are_an_error(tmp_path: Path) -> None:
-    make_site(tmp_path, {"pyproject.toml": PYPROJECT})
-    (fault,) = build(tmp_path).report
+    (fault,) = build(make_site(tmp_path, {"pyproject.toml": PYPROJECT})).report
     assert "[tool.pylit] too" in fault.message and fault.hint == "keep one of the two"
 
 
 @pytest.mark.parametrize(
-    ("table", "path", "line", "said"),
+    ("table", "line", "said"),
     [
-        ("sorces = []", "pyproject.toml", 3, "unknown key `sorces`"),
-        ('readme = "none.md"', "pyproject.toml", 0, "`readme` is 'none.md'"),
-        ('logo = "../logo.svg"', "pyproject.toml", 0, "`logo` is '../logo.svg'"),
-        ('accent = "red"', "pyproject.toml", 3, "`accent` is 'red'"),
-        ("[[tool.pylit.path]]\npages = []", "pyproject.toml", 3, "`title` is missing"),
-        ("x =", "pyproject.toml", 3, "cannot be read"),
+        ("sorces = []", 3, "unknown key `sorces`"),
+        ('readme = "none.md"', 0, "`readme` is 'none.md'"),
+        ('logo = "../logo.svg"', 0, "`logo` is '../logo.svg'"),
+        ('accent = "red"', 3, "`accent` is 'red'"),
+        ("[[tool.pylit.path]]\npages = []\n[other]", 3, "`title` is missing"),
+        ("x =", 3, "cannot be read"),
     ],
 )
 def test_what_is_wrong_in_pyproject_is_said(
-    tmp_path: Path, table: str, path: str, line: int, said: str
+    tmp_path: Path, table: str, line: int, said: str
 ) -> None:
-    text = f'[tool.pylit]\ntitle = "T"\n{table}\nsources = ["pkg"]\n'
-    if table[0] == "[":
-        text = f'[tool.pylit]\nsources = ["pkg"]\n{table}\n[project]\nname = "T"\n'
-    make_site(tmp_path, NO_SETTINGS | {"pyproject.toml": text})
+    text = f'[tool.pylit]\nsources = ["pkg"]\n{table}\n[project]\nname = "T"\n'
+    make_site(tmp_path, BARE | {"pyproject.toml": text})
     (tmp_path.parent / "logo.svg").write_text("<svg/>")
-    found = faults(build(tmp_path))
-    assert any(f.startswith(said) for f in _messages(tmp_path)), _messages(tmp_path)
-    assert (path, line, "config") in found
-
-
-def _messages(root: Path) -> list[str]:
-    return [fault.message for fault in build(root).report]
+    found = [(d.path, d.line, d.code) for d in build(tmp_path).report if d.message.startswith(said)]
+    assert found == [("pyproject.toml", line, "config")]
 
 
 def test_a_readme_keeps_its_lines_its_words_and_its_code() -> None:
@@ -149,14 +133,13 @@ def test_a_readme_that_is_all_tags_takes_no_time() -> None:
 
 
 def test_a_logo_and_an_accent_are_on_every_page(tmp_path: Path) -> None:
-    extra = 'logo = "art/logo.svg"\naccent = "#ff8800"\n'
-    toml = f'title = "T"\nsources = ["pkg"]\n{extra}'
+    toml = SETTINGS["docs_src/site.toml"] + 'logo = "art/logo.svg"\naccent = "#ff8800"\n'
     make_site(tmp_path, {"docs_src/site.toml": toml, "art/logo.svg": "<svg/>"})
     succeed(tmp_path)
-    page = (tmp_path / "site/pkg/one.html").read_text()
+    page = read(tmp_path, "pkg/one.html")
     assert 'src="../assets/logo.svg"' in page and 'rel="icon" href="../assets/logo.svg"' in page
     assert accent_rule("#ff8800") in page
-    assert (tmp_path / "site/assets/logo.svg").read_text() == "<svg/>"
+    assert read(tmp_path, "assets/logo.svg") == "<svg/>"
 
 
 @pytest.mark.parametrize("colour", ["#ffff00", "#000000", "#7a1f5c", "#808080", "#ffffff"])
@@ -172,17 +155,18 @@ def test_what_is_private_comes_last_and_is_imported_from_where_it_is_public(tmp_
     files = {
         "pkg/__init__.py": '"""The package."""\nfrom pkg._impl import Thing as Thing\n',
         "pkg/_impl.py": '"""How."""\nclass Thing: ...\nclass Other: ...\n',
-        "docs_src/site.toml": 'title = "T"\nsources = ["pkg"]\n',
-        "docs_src/pages/index.md": "",
-        "docs_src/pages/notes.md": "",
+        "pkg/two.py": '__all__ = ["Shown"]\n\n\nclass Shown: ...\n\n\nclass Other: ...\n',
     }
-    make_site(tmp_path, files)
-    succeed(tmp_path)
-    home = (tmp_path / "site/index.html").read_text().partition("<main")[2]
+    succeed(make_site(tmp_path, SETTINGS | files))
+    home = read(tmp_path, "index.html").partition("<main")[2]
     names = ("pkg/index.html", "pkg/one.html", "pkg/two.html", "pkg/_impl.html")
     places = [home.index(f'href="{name}"') for name in names]
     assert places == sorted(places)
-    assert "<code>from pkg import Thing</code>" in (tmp_path / "site/pkg/_impl.html").read_text()
+    assert "<code>from pkg import Thing</code>" in read(tmp_path, "pkg/_impl.html")
+    # What `__all__` leaves out is not imported, and the outline is of what is for users.
+    page = read(tmp_path, "pkg/two.html")
+    assert "<code>from pkg.two import Shown</code>" in page
+    assert '<a href="#Shown">' in page and '<a href="#Other">' not in page
 
 
 @pytest.fixture
@@ -218,7 +202,7 @@ def test_names_of_other_projects_are_links(
     toml = f'title = "T"\nsources = ["pkg"]\ninventories = ["{address}"]\n'
     make_site(tmp_path, {"pkg/two.py": module, "docs_src/site.toml": toml})
     succeed(tmp_path)
-    page = (tmp_path / "site/pkg/two.html").read_text()
+    page = read(tmp_path, "pkg/two.html")
     assert page.count(f'href="{address}arrays.html#numpy.ndarray"') == 2
     _answer.cache_clear()
     succeed(tmp_path)
@@ -226,39 +210,31 @@ def test_names_of_other_projects_are_links(
     copied = toml.replace(address, "https://numpy.example/ numpy.inv")
     (tmp_path / "docs_src/site.toml").write_text(copied)
     succeed(tmp_path)
-    page = (tmp_path / "site/pkg/two.html").read_text()
-    assert 'href="https://numpy.example/arrays.html#numpy.ndarray"' in page
+    link = 'href="https://numpy.example/arrays.html#numpy.ndarray"'
+    assert link in read(tmp_path, "pkg/two.html")
 
 
-@pytest.mark.parametrize("wanted", ["http://127.0.0.1:9/", "file:///etc/", "https://a.b/ none.inv"])
-def test_an_inventory_that_cannot_be_read_is_one_warning(
-    wanted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_inventories_that_cannot_be_read_are_a_warning_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYLIT_CACHE", str(tmp_path))
-    make_site(tmp_path)
-    with (tmp_path / "docs_src/site.toml").open("r+") as toml:
-        text = toml.read()
-        toml.seek(0)
-        toml.write(f'inventories = ["{wanted}"]\n{text}')
-    (fault,) = build(tmp_path).report
-    assert (fault.code, fault.severity) == ("inventory", Severity.WARNING)
-    assert (tmp_path / "site/index.html").is_file()
-
-
-def test_a_file_that_is_no_inventory_is_refused(tmp_path: Path) -> None:
-    from pylit.diagnostics import Report
-
-    for data in (b"", b"<html>", b"# Sphinx inventory version 2\n\n\n\nnot compressed"):
-        (tmp_path / "bad.inv").write_bytes(data)
-        report = Report()
-        assert read_inventories(["https://a.b/ bad.inv"], tmp_path, report) == {}
-        assert len(report) == 1
+    wanted = ["http://127.0.0.1:9/", "file:///etc/", "https://a.b/ none.inv"]
+    for number, data in enumerate(
+        (b"", b"<html>", b"# Sphinx inventory version 2\n\n\n\nnot compressed")
+    ):
+        (tmp_path / f"bad{number}.inv").write_bytes(data)
+        wanted.append(f"https://a{number}.b/ bad{number}.inv")
+    report = Report()
+    assert read_inventories(wanted, tmp_path, report) == {}
+    assert [(d.code, d.severity) for d in report] == [("inventory", Severity.WARNING)] * 6
+    make_site(tmp_path, {"docs_src/site.toml": f"inventories = {wanted}\n{SITE}"})
+    assert len(build(tmp_path).report) == 6 and (tmp_path / "site/index.html").is_file()
 
 
 def test_strict_writes_the_site_and_fails_on_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make_site(tmp_path, NO_SETTINGS)
+    make_site(tmp_path, BARE)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pkg/bad.py").write_text('"""A formula, $\\nosuch$."""\n')
     arguments = ["build", "pkg", "--cache", str(cache(tmp_path))]
@@ -272,9 +248,8 @@ def test_a_project_is_begun_with_its_own_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     metadata = PYPROJECT.partition("[tool")[0]
-    make_site(
-        tmp_path, NO_SETTINGS | {"pyproject.toml": metadata, "pkg/tests/test_x.py": "x = 1\n"}
-    )
+    files = {"pyproject.toml": metadata, "pkg/tests/test_x.py": "x = 1\n"}
+    make_site(tmp_path, BARE | files)
     monkeypatch.chdir(tmp_path)
     assert main(["init"]) == 2
     assert main(["init", "pkg", "--github"]) == 0
@@ -310,16 +285,6 @@ def test_every_setting_is_described() -> None:
     assert all(about.endswith(".") and expected for _, about, expected, _ in every)
 
 
-def test_what_all_leaves_out_is_not_imported(tmp_path: Path) -> None:
-    module = '__all__ = ["Shown"]\n\n\nclass Shown: ...\n\n\nclass Other: ...\n'
-    make_site(tmp_path, {"pkg/two.py": module})
-    succeed(tmp_path)
-    page = (tmp_path / "site/pkg/two.html").read_text()
-    assert "<code>from pkg.two import Shown</code>" in page
-    assert '<a href="#Shown">' in page
-    assert '<a href="#Other">' not in page, "the outline is of what is for users"
-
-
 @pytest.mark.parametrize(
     "written",
     [
@@ -342,17 +307,10 @@ def test_what_only_a_run_would_know_of_all_hides_nothing() -> None:
     assert module.is_public("A") and module.is_public("B")
 
 
-def test_the_opening_of_a_readme_is_shown_once(tmp_path: Path) -> None:
-    settings = {"docs_src/site.toml": 'title = "t"\nsources = ["pkg"]\n'}
-    readme = {"README.md": "# Great\n\nIt makes **all** things great.\n"}
-    make_site(tmp_path, NO_SETTINGS | settings | readme)
-    succeed(tmp_path)
-    home = (tmp_path / "site/index.html").read_text().partition("<body")[2]
-    assert home.count(" things great.") == 1
-
-
 GITHUB = """\
 # Great
+
+It makes **all** things great.
 
 <a name="top"></a>
 
@@ -393,19 +351,17 @@ A claim.[^1]
 """
 
 
-def test_a_readme_is_the_markdown_of_github(tmp_path: Path) -> None:
-    settings = {"docs_src/site.toml": 'title = "t"\nsources = ["pkg"]\n'}
-    make_site(tmp_path, NO_SETTINGS | settings | {"README.md": GITHUB})
-    succeed(tmp_path)
-    page = (tmp_path / "site/index.html").read_text()
+def test_a_readme_is_the_markdown_of_github_and_its_opening_is_shown_once(tmp_path: Path) -> None:
+    succeed(make_site(tmp_path, SETTINGS | {"README.md": GITHUB}))
+    page = read(tmp_path, "index.html")
+    assert page.partition("<body")[2].count(" things great.") == 1
     links = dict(re.findall(r'<a href="#([^"]*)">([a-j])</a>', page))
     assert sorted(links.values()) == list("abcdefghij")
     assert not [anchor for anchor in links if page.count(f'id="{anchor}"') != 1]
     assert page.count('id="usage"') == page.count('id="usage-1"') == 1
     text = html.unescape(re.sub("<[^>]+>", "", page))
-    codes = ['<div id="app"></div>', '<script src="app.js"></script>', "[x](y.md) and ![z](z.png)"]
-    for code in codes:
-        assert code in text
+    codes = '<div id="app"></div>', '<script src="app.js"></script>', "[x](y.md) and ![z](z.png)"
+    assert all(code in text for code in codes)
     assert "The note of it." in text and "[^1]" not in text and "](pkg" not in text
 
 

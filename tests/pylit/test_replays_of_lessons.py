@@ -45,9 +45,9 @@ def traces(run):
 def play(lesson, tracer):
     """Run a replay; the tracer sees what stands behind its `yield`."""
     module, replay, _ = traces(lesson)
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.set_deterministic_debug_mode("warn")
     with kernels.disabled(), ExitStack() as end:
-        end.callback(torch.use_deterministic_algorithms, False)
+        end.callback(torch.set_deterministic_debug_mode, "default")
         run = getattr(module, replay.name)()
         texts = next(run)
         before = sys.gettrace()
@@ -182,72 +182,118 @@ def test_it_is_small_and_has_three_to_eight_named_stops(lesson):
 
 def test_stops_of_attention():
     queries, _, _, raw, scaled, masked, weights, result = (stop("mha", n) for n in range(8))
-    assert queries["returns"].shape == (14, 1, 4, 22)
+    assert queries["returns"].shape == result["returns"].shape == (14, 1, 4, 22)
     half = 55 / LEVELS
     torch.testing.assert_close(raw["scores"] / 22**0.5, scaled["scores"], rtol=0, atol=half)
     later = torch.ones(14, 14, dtype=torch.bool).triu(1)
     hidden = masked["scores"].squeeze(2).permute(2, 0, 1)
     assert hidden.isneginf().equal(later.expand(4, 14, 14))
-    rows = weights["attn"].sum(1)
-    torch.testing.assert_close(rows, torch.ones_like(rows), rtol=0, atol=14 / LEVELS / 2)
     assert (weights["attn"][0, 0] == 1).all() and (weights["attn"][0, 1:] == 0).all()
-    assert result["returns"].shape == (14, 1, 4, 22)
 
 
-def test_stops_of_the_example_of_attention():
-    queries, keys, values, raw, scaled, weights, result = (stop("mha 0", n) for n in range(7))
-    tired = [made["returns"][2].flatten().tolist() for made in (queries, keys, values, result)]
-    assert tired[:3] == [[2, 2, 0, 0], [-1, 1, 0, 1], [10, 10]]
-    assert raw["scores"][2].flatten().tolist() == [4, 2, 0]
-    assert scaled["scores"][2].flatten().tolist() == [2, 1, 0]
-    assert weights["attn"][2].flatten().tolist() == pytest.approx([0.665, 0.245, 0.090], abs=5e-4)
-    assert tired[3] == pytest.approx([7.55, 3.35], abs=0.01)
+@pytest.mark.parametrize(
+    ("lesson", "number", "name", "axis", "shape"),
+    [
+        ("mha", 6, "attn", 1, (14, 14, 1, 4)),
+        ("encoder_decoder", 0, "attend.attn", 1, (8, 8, 1, 4)),
+        ("encoder_decoder", 2, "look.attn", 1, (8, 11, 1, 4)),
+        ("feedback", 4, "self.attn", 0, (4, 1, 4)),
+    ],
+)
+def test_weights_of_a_stop_sum_to_one(lesson, number, name, axis, shape):
+    weights = stop(lesson, number)[name]
+    sums = weights.sum(axis)
+    assert weights.shape == shape
+    torch.testing.assert_close(sums, torch.ones_like(sums), rtol=0, atol=shape[axis] / LEVELS / 2)
 
 
-def test_stops_of_the_example_of_the_encoder():
-    words, attended, added, weights, fed, memory = (stop("encoder_decoder 0", n) for n in range(6))
-    assert words["embedded"][0].flatten().tolist() == [1, -1, 1, -1]
-    assert attended["returns"][0].flatten().tolist() == pytest.approx([0, 1.702, 0, 0], abs=5e-4)
-    assert added["added"][0].flatten().tolist() == pytest.approx([1, 0.702, 1, -1], abs=5e-4)
-    shares = weights["attend.attn"][0].flatten().tolist()
-    assert shares == pytest.approx([0.117, 0.867, 0.016], abs=5e-4)
-    assert fed["added"][0].flatten().tolist() == pytest.approx([1.71, 0.702, 1, -1], abs=5e-3)
-    assert memory["encoded"].mean(-1).abs().max() < 1e-5
+#: What notes of the worked examples say: stop, value, which part of it, the numbers of the note,
+#: and how far from them a number may be.
+SAID = {
+    "mha 0": [
+        (0, "returns", 2, [2, 2, 0, 0], 0),
+        (1, "returns", 2, [-1, 1, 0, 1], 0),
+        (2, "returns", 2, [10, 10], 0),
+        (3, "scores", 2, [4, 2, 0], 0),
+        (4, "scores", 2, [2, 1, 0], 0),
+        (5, "attn", 2, [0.665, 0.245, 0.090], 5e-4),
+        (6, "returns", 2, [7.55, 3.35], 0.01),
+    ],
+    "encoder_decoder 0": [
+        (0, "embedded", 0, [1, -1, 1, -1], 0),
+        (1, "returns", 0, [0, 1.702, 0, 0], 5e-4),
+        (2, "added", 0, [1, 0.702, 1, -1], 5e-4),
+        (3, "attend.attn", 0, [0.117, 0.867, 0.016], 5e-4),
+        (4, "added", 0, [1.71, 0.702, 1, -1], 5e-3),
+    ],
+    "positional_encoding": [
+        (0, "frequencies", ..., [1, 0.01], 2e-3),
+        (1, "angles", ..., [0, 0, 1, 0.01, 2, 0.02], 5e-3),
+        (2, "encodings", 1, [0.84, 0.54, 0.01, 1.00], 0.012),
+    ],
+    "elman 0": [
+        (1, "x", ..., [0, -1, 0, 0, 0, 2, 0, 2], 0),
+        (2, "new", ..., [0, -0.76], 5e-3),
+        (3, "new", ..., [-0.91, 0], 5e-3),
+        (4, "new", ..., [0, 0.96], 5e-3),
+        (5, "new", ..., [0.96, 0.96], 5e-3),
+    ],
+    "lstm": [
+        (0, "c", ..., [1], 0.01),
+        (1, "c", ..., [2], 0.01),
+        (2, "c", ..., [2], 0.01),
+        (3, "c", ..., [0], 0.01),
+        (4, "returns.0", ..., [0, 0.76, 0.76, 0.96, 0.96, 0.76, 0], 0.01),
+    ],
+    "gru": [
+        (0, "z", ..., [1, 1], 0.01),
+        (1, "g", ..., [1, 1], 0.01),
+        (2, "returns", ..., [1, 0.5], 0.01),
+        (3, "returns", ..., [-1, 0.75], 0.01),
+        (4, "returns.0", (..., 0), [-1, -1, 1, 1, -1, -1, 1], 0.01),
+        (4, "returns.0", (..., 1), [0, 0, 0.5, 0.5, 0.75, 0.75, 0.875], 0.01),
+    ],
+    "delta_net": [
+        (0, "error", ..., [-2, 0], 0.05),
+        (1, "memory", ..., [1, 1, 2, 4], 0.05),
+        (2, "memory", ..., [2.68, -1.28, 4.24, 0.96], 0.05),
+        (3, "overlaps", (0, 0, 3, slice(3)), [0.6, 0.8, 0.6], 0.01),
+        (4, "written", ..., [3, 1, 2, 4, -2, 0, 2.8, -3.8], 0.05),
+    ],
+    "mamba2": [
+        (0, "h", ..., [3, 1, 0, 0], 0.01),
+        (1, "h", ..., [0.15, 0.05, 0, 0], 0.01),
+        (2, "h", ..., [0.14, 0.05, 2, 4], 0.01),
+        (3, "returns.0", ..., [3, 1, 0.15, 0.05, 0.14, 0.05], 0.01),
+    ],
+    "linear_attention": [
+        (0, "memory", ..., [3, 1, 0, 0], 6 / LEVELS),
+        (1, "memory", ..., [3, 1, 2, 4], 6 / LEVELS),
+        (2, "memory", ..., [6, 1, 6, 4], 6 / LEVELS),
+        (3, "found.3", ..., [6, 1], 6 / LEVELS),
+    ],
+    "feedback 0": [
+        (0, "shares", ..., [0.05, 0.05, 0.9], 1e-6),
+        (1, "vector", ..., [7, 0], 1e-5),
+        (2, "memory.values", (slice(None), 0), [3, 0, 0, 5, 7, 0], 1e-5),
+        (3, "content", ..., [4, 0, 4], 0),
+        (4, "returns", ..., [0, -2, 4], 0),
+        (6, "heads", ..., [6.686, 0.067], 5e-4),
+    ],
+}
 
 
-def test_stops_of_a_decoder_layer():
-    attended, looked, crossed, _ = (stop("encoder_decoder", n) for n in range(4))
-    assert attended["attend.attn"].shape == (8, 8, 1, 4)
-    assert "returns" in looked
-    weights = crossed["look.attn"]
-    assert weights.shape == (8, 11, 1, 4)
-    rows = weights.sum(1)
-    torch.testing.assert_close(rows, torch.ones_like(rows), rtol=0, atol=11 / LEVELS / 2)
+@pytest.mark.parametrize("lesson", SAID)
+def test_a_stop_shows_the_numbers_of_its_note(lesson):
+    for number, name, part, expected, error in SAID[lesson]:
+        shown = stop(lesson, number)[name][part].flatten().tolist()
+        assert shown == pytest.approx(expected, rel=0, abs=error), (number, name)
 
 
-def test_stops_of_the_positional_encoding():
-    frequencies, angles, table, rows, added = (stop("positional_encoding", n) for n in range(5))
-    torch.testing.assert_close(
-        frequencies["frequencies"], torch.tensor([1.0, 0.01]).double(), rtol=0, atol=2e-3
-    )
-    expected = torch.outer(torch.arange(3.0), torch.tensor([1, 0.01])).double()
-    torch.testing.assert_close(angles["angles"], expected, rtol=0, atol=5e-3)
-    second = torch.tensor([0.84, 0.54, 0.01, 1.00]).double()
-    torch.testing.assert_close(table["encodings"][1], second, rtol=0, atol=0.012)
-    assert rows["encodings"].shape == (13, 1, 88) == added["encoded"].shape
-
-
-def test_stops_of_the_example_of_elman():
-    one_hot, x, *states, logits = (stop("elman 0", n) for n in range(7))
-    assert one_hot["e"][:, 0].argmax(-1).tolist() == [0, 1, 2, 2]
-    assert x["x"][:, 0].tolist() == [[0, -1], [0, 0], [0, 2], [0, 2]]
-    expected = [[0, -0.76], [-0.91, 0], [0, 0.96], [0.96, 0.96]]
-    for made, state in zip(states, expected, strict=True):
-        assert made["new"].flatten().tolist() == pytest.approx(state, abs=5e-3)
-    assert logits["logits"][:, 0].argmax(-1).tolist() == [1, 2, 2, 3]
-
-
-def test_stops_of_the_elman_network():
+def test_letters_of_the_elman_networks():
+    one_hot, logits = stop("elman 0", 0)["e"], stop("elman 0", 6)["logits"]
+    assert one_hot[:, 0].argmax(-1).tolist() == [0, 1, 2, 2]
+    assert logits[:, 0].argmax(-1).tolist() == [1, 2, 2, 3]
     zero, first, third, fourth, logits = (stop("elman", n) for n in range(5))
     assert zero["h"].abs().max() == 0 and first["new"].abs().max() > 0.5
     assert (third["new"] - fourth["new"]).abs().max() > 0.3
@@ -256,86 +302,13 @@ def test_stops_of_the_elman_network():
     assert len(letters) == 65 and (letters[best[0]], letters[best[2]]) == ("e", "l")
 
 
-def test_stops_of_the_lstm_that_counts():
-    first, second, letter, last, end = (stop("lstm", n) for n in range(5))
-    kept = [one["c"].item() for one in (first, second, letter, last)]
-    assert kept == pytest.approx([1, 2, 2, 0], abs=0.01)
-    assert end["returns.0"].flatten().tolist() == pytest.approx(
-        [0, 0.76, 0.76, 0.96, 0.96, 0.76, 0], abs=0.01
-    )
-
-
-def test_stops_of_the_two_cells_with_one_gate_each():
-    letter, candidates, first, second, end = (stop("gru", n) for n in range(5))
-    assert letter["z"].flatten().tolist() == pytest.approx([1, 1], abs=0.01)
-    assert first["returns"].flatten().tolist() == pytest.approx([1, 0.5], abs=0.01)
-    assert second["returns"].flatten().tolist() == pytest.approx([-1, 0.75], abs=0.01)
-    assert candidates["g"].flatten().tolist() == pytest.approx([1, 1], abs=0.01)
-    opened, counted = end["returns.0"][:, 0].t().tolist()
-    assert opened == pytest.approx([-1, -1, 1, 1, -1, -1, 1], abs=0.01)
-    assert counted == pytest.approx([0, 0, 0.5, 0.5, 0.75, 0.75, 0.875], abs=0.01)
-
-
-def test_stops_of_the_memory_that_is_corrected():
-    error, row, last, overlaps, written = (stop("delta_net", n) for n in range(5))
-    assert error["error"].flatten().tolist() == pytest.approx([-2, 0], abs=0.05)
-    assert row["memory"].flatten().tolist() == pytest.approx([1, 1, 2, 4], abs=0.05)
-    assert last["memory"].flatten().tolist() == pytest.approx([2.68, -1.28, 4.24, 0.96], abs=0.05)
-    assert overlaps["overlaps"][0, 0].tril(-1)[3].tolist() == pytest.approx(
-        [0.6, 0.8, 0.6, 0], abs=0.01
-    )
-    torch.testing.assert_close(
-        written["written"][0, 0],
-        torch.tensor([[3, 1], [2, 4], [-2, 0], [2.8, -3.8]]).double(),
-        rtol=0,
-        atol=0.05,
-    )
-
-
-def test_stops_of_the_memory_that_a_night_empties():
-    ann, night, ben, end = (stop("mamba2", n) for n in range(4))
-    assert ann["h"].flatten().tolist() == pytest.approx([3, 1, 0, 0], abs=0.01)
-    assert night["h"].flatten().tolist() == pytest.approx([0.15, 0.05, 0, 0], abs=0.01)
-    assert ben["h"].flatten().tolist() == pytest.approx([0.14, 0.05, 2, 4], abs=0.01)
-    assert end["returns.0"].flatten().tolist() == pytest.approx(
-        [3, 1, 0.15, 0.05, 0.14, 0.05], abs=0.01
-    )
-
-
-def test_stops_of_the_memory_by_hand():
-    *written, asked = (stop("linear_attention", n) for n in range(4))
-    memories = [[[3, 1], [0, 0]], [[3, 1], [2, 4]], [[6, 1], [6, 4]]]
-    for shown, memory in zip(written, memories, strict=True):
-        expected = torch.tensor(memory).double()
-        torch.testing.assert_close(shown["memory"][0, 0], expected, rtol=0, atol=6 / LEVELS)
-    found = torch.tensor([6.0, 1.0]).double()
-    torch.testing.assert_close(asked["found.3"].flatten(), found, rtol=0, atol=6 / LEVELS)
-
-
-def test_stops_of_the_example_of_feedback():
-    shares, vector, slot, match, scores, weights, average = (
-        stop("feedback 0", n) for n in range(7)
-    )
-    assert shares["shares"].tolist() == pytest.approx([0.05, 0.05, 0.9], abs=1e-6)
-    data = recorded("feedback 0")
-    (_, number), *_ = data.steps[data.stops[0]["step"]]["values"]
-    assert data.tensors[number]["along"] == ["levels"]
-    assert vector["vector"].flatten().tolist() == pytest.approx([7, 0], abs=1e-5)
-    assert slot["memory.values"][:, 0].flatten().tolist() == pytest.approx([3, 0, 0, 5, 7, 0])
-    assert match["content"].flatten().tolist() == [4, 0, 4]
-    assert scores["returns"].flatten().tolist() == [0, -2, 4]
-    assert weights["self.attn"].sum().item() == pytest.approx(1, abs=1e-6)
-    assert average["heads"].flatten().tolist() == pytest.approx([6.686, 0.067], abs=5e-4)
-
-
 def test_stops_of_the_feedback_memory():
     data = recorded("feedback")
-    shares, empty, slot, one, four = (stop("feedback", n) for n in range(5))
+    shares, empty, slot, one, _ = (stop("feedback", n) for n in range(5))
     assert shares["shares"].sum().item() == pytest.approx(1, abs=0.01)
     assert empty == {} and slot["memory.keys"].shape == (1, 1, 4, 24)
     assert (one["self.attn"] == 1).all()
-    step = data.steps[data.stops[3]["step"]]
-    assert step["stack"][-1] == "FeedbackAttention.forward"
-    assert four["self.attn"].shape == (4, 1, 4)
-    sums = four["self.attn"].sum(0)
-    torch.testing.assert_close(sums, torch.ones_like(sums), rtol=0, atol=4 / LEVELS / 2)
+    assert data.steps[data.stops[3]["step"]]["stack"][-1] == "FeedbackAttention.forward"
+    data = recorded("feedback 0")
+    (_, number), *_ = data.steps[data.stops[0]["step"]]["values"]
+    assert data.tensors[number]["along"] == ["levels"]

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from site_tools import SITE, build, edit, make_site, pages, succeed, tree
+from site_tools import SITE, build, edit, make_site, pages, read, succeed, tree
 
 from pylit.cli import main
 from pylit.languages.blocks import read_blocks
@@ -26,8 +26,7 @@ WORDS = "docs_src/locale/zh/words.toml"
 
 def begin(root: Path, *names: str, files: dict[str, str] | None = None) -> Path:
     """A site with files of translations that nobody has filled in."""
-    make_site(root, files)
-    assert translate(root, *names) == 0
+    assert translate(make_site(root, files), *names) == 0
     return root
 
 
@@ -35,17 +34,19 @@ def translate(root: Path, *names: str) -> int:
     return main(["translate", "zh", *names], root)
 
 
+def filled(text: str, texts: dict[str, str]) -> str:
+    """A file of translations with those of some places."""
+    for place, translation in texts.items():
+        block = rf"(?m)(^# {re.escape(place)} · .*\n\n(?:>.*\n)+)"
+        text, count = re.subn(block, lambda m, t=translation: f"{m[1]}\n{t}\n", text)
+        assert count == 1, place
+    return text
+
+
 def fill(root: Path, file: str, texts: dict[str, str]) -> None:
     """Write translations by their places."""
     path = root / file
-    text = path.read_text(encoding="utf-8")
-    for place, translation in texts.items():
-        head = re.escape(place)
-        text, count = re.subn(
-            rf"(?m)(^# {head} · .*\n\n(?:>.*\n)+)", lambda m, t=translation: f"{m[1]}\n{t}\n", text
-        )
-        assert count == 1, place
-    path.write_text(text, encoding="utf-8")
+    path.write_text(filled(path.read_text(encoding="utf-8"), texts), encoding="utf-8")
 
 
 TEXTS = {
@@ -64,8 +65,12 @@ def chinese(root: Path, *others: str, files: dict[str, str] | None = None) -> Pa
     return root
 
 
-def read(root: Path, page: str) -> str:
-    return (root / "site" / page).read_text(encoding="utf-8")
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site with a translated page, built."""
+    root = chinese(tmp_path_factory.mktemp("chinese"))
+    succeed(root)
+    return root
 
 
 def left(page: str) -> set[str]:
@@ -85,9 +90,8 @@ def test_a_file_has_a_block_for_each_passage_with_its_english(tmp_path: Path) ->
     assert tree(tmp_path / "docs_src") == before
 
 
-def test_a_page_has_its_translation_with_the_same_code_and_anchors(tmp_path: Path) -> None:
-    succeed(chinese(tmp_path))
-    page, english = read(tmp_path, "zh/pkg/one.html"), read(tmp_path, "pkg/one.html")
+def test_a_page_has_its_translation_with_the_same_code_and_anchors(built: Path) -> None:
+    page, english = read(built, "zh/pkg/one.html"), read(built, "pkg/one.html")
     assert "<h1>第一</h1>" in page and "一号。" in page and "不止没有。" in page
     for anchor in ("One", "One.say", "what-is-one"):
         assert f'id="{anchor}"' in page and f'id="{anchor}"' in english
@@ -99,9 +103,8 @@ def test_a_page_has_its_translation_with_the_same_code_and_anchors(tmp_path: Pat
     assert plain[0] == plain[1]
 
 
-def test_pages_of_both_languages_lead_to_each_other(tmp_path: Path) -> None:
-    succeed(chinese(tmp_path))
-    page, english = read(tmp_path, "zh/pkg/one.html"), read(tmp_path, "pkg/one.html")
+def test_pages_of_both_languages_lead_to_each_other(built: Path) -> None:
+    page, english = read(built, "zh/pkg/one.html"), read(built, "pkg/one.html")
     assert 'href="../../pkg/one.html" lang="en" hreflang="en"' in page
     assert re.search(r'href="../zh/pkg/one.html" lang="zh[^"]*" hreflang="zh', english)
     for text in (page, english):
@@ -110,44 +113,30 @@ def test_pages_of_both_languages_lead_to_each_other(tmp_path: Path) -> None:
         assert [*found.values()][1] == "https://example.org/small/zh/pkg/one.html"
     assert '<link rel="canonical" href="https://example.org/small/zh/pkg/one.html">' in page
     # A page without a translation has no such link.
-    assert "hreflang" not in read(tmp_path, "pkg/two.html")
-    assert "zh/pkg/two.html" not in pages(tmp_path / "site")
-    assert "small/zh/pkg/one.html" in read(tmp_path, "sitemap.xml")
+    assert "hreflang" not in read(built, "pkg/two.html")
+    assert "zh/pkg/two.html" not in pages(built / "site")
+    assert "small/zh/pkg/one.html" in read(built, "sitemap.xml")
+
+
+def test_the_search_of_a_language_finds_its_pages_and_what_it_lacks(built: Path) -> None:
+    texts = read(built, "assets/zh/search/texts-0.js")
+    assert '"zh/pkg/one.html"' in texts and '"pkg/two.html"' in texts
+    assert '"pkg/one.html"' not in texts
+    assert "zh/pkg" not in read(built, "assets/search/texts-0.js")
+    assert "不止" in read(built, "assets/zh/search/terms-0.js")
 
 
 def test_links_stay_in_the_language_where_there_is_a_page(tmp_path: Path) -> None:
-    chinese(tmp_path, "notes")
-    fill(
-        tmp_path,
-        "docs_src/locale/zh/pages/notes.md",
-        {"page, 1": "# 关于 $x^2$\n\n讲 `One` 和[二](../../pkg/two.py)。"},
-    )
-    succeed(tmp_path)
-    page = read(tmp_path, "zh/notes.html")
-    assert 'href="pkg/one.html#One"' in page and 'href="../pkg/two.html"' in page
-    home = read(tmp_path, "zh/index.html")
-    assert 'href="pkg/one.html"' in home and 'href="../pkg/two.html"' in home
-    assert "第一" in home and "第一" in read(tmp_path, "zh/all.html")
-
-
-def test_links_to_addresses_stay_in_the_language_too(tmp_path: Path) -> None:
-    text = "# Notes\n\nOn [one](pkg/one.html#One), [two](pkg/two.html).\n"
+    text = "# Notes\n\n`One`, [two](../../pkg/two.py), [one](pkg/one.html#One).\n"
     chinese(tmp_path, "notes", files={"docs_src/pages/notes.md": text})
     notes = "docs_src/locale/zh/pages/notes.md"
-    fill(tmp_path, notes, {"page, 1": "# 注\n\n[一](pkg/one.html#One)、[二](pkg/two.html)。"})
+    translation = "# 注\n\n`One`、[二](../../pkg/two.py)、[一](pkg/one.html#One)。"
+    fill(tmp_path, notes, {"page, 1": translation})
     succeed(tmp_path)
-    page = read(tmp_path, "zh/notes.html")
-    assert 'href="pkg/one.html#One"' in page and 'href="../pkg/two.html"' in page
-
-
-def test_an_edit_to_the_style_sheet_of_languages_makes_their_pages_anew(tmp_path: Path) -> None:
-    theme = shutil.copytree(THEME, tmp_path / "theme")
-    chinese(tmp_path)
-    succeed(tmp_path, theme=theme)
-    sheet = theme / "locale/type.css"
-    sheet.write_text(sheet.read_text() + ".later { color: red }\n")
-    succeed(tmp_path, theme=theme)
-    assert ".later" in read(tmp_path, "zh/pkg/one.html")
+    page, home = read(tmp_path, "zh/notes.html"), read(tmp_path, "zh/index.html")
+    assert page.count('href="pkg/one.html#One"') == 2 and 'href="../pkg/two.html"' in page
+    assert 'href="pkg/one.html"' in home and 'href="../pkg/two.html"' in home
+    assert "第一" in home and "第一" in read(tmp_path, "zh/all.html")
 
 
 def test_a_note_whose_english_has_changed_is_shown_in_english(tmp_path: Path) -> None:
@@ -174,12 +163,8 @@ def test_a_note_whose_english_has_changed_is_shown_in_english(tmp_path: Path) ->
 
 def test_a_note_that_moves_keeps_its_translation(tmp_path: Path) -> None:
     chinese(tmp_path)
-    edit(
-        tmp_path,
-        "pkg/one.py",
-        "        # A note on",
-        "        # New.\n        x = 1\n        # A note on",
-    )
+    note = "        # A note on"
+    edit(tmp_path, "pkg/one.py", note, f"        # New.\n        x = 1\n{note}")
     succeed(tmp_path)
     assert "正文的注释" in read(tmp_path, "zh/pkg/one.html")
     translate(tmp_path)
@@ -245,13 +230,6 @@ def test_what_a_page_says_in_short_goes_when_its_first_reading_changes(
         assert len(re.findall(r"# in short · [0-9a-f]{8} → [0-9a-f]{8}\n\n## 小结", text)) == 1
 
 
-def test_signs_that_mark_nothing_are_told_of_what_a_page_says_in_short(tmp_path: Path) -> None:
-    chinese(tmp_path)
-    in_short(tmp_path, "它**有。**的")
-    (fault,) = build(tmp_path).report
-    assert fault.path == ONE and fault.message == "has signs that mark nothing `**`"
-
-
 @pytest.mark.parametrize(
     ("place", "text", "message"),
     [
@@ -259,17 +237,22 @@ def test_signs_that_mark_nothing_are_told_of_what_a_page_says_in_short(tmp_path:
         ("page, 1", "它有 $a + b$。", "lacks the code `One.say`"),
         ("page, 1", "$a + b$、`One.say` 和 `One`。", "has the code `One`"),
         ("One, 1", "不止没有。", "lacks the heading `h2`"),
-        ("page, 1", "它**有。**的 $a + b$ 和 `One.say`。", "has signs that mark nothing `**`"),
+        ("in short", "它**有。**的", "has signs that mark nothing `**`"),
     ],
 )
 def test_a_translation_has_the_formulas_and_links_of_its_note(
     tmp_path: Path, place: str, text: str, message: str
 ) -> None:
     begin(tmp_path, "pkg.one")
-    fill(tmp_path, ONE, TEXTS | {place: text})
-    (fault,) = build(tmp_path).report
-    line = (tmp_path / ONE).read_text().split("\n").index(text.split("\n")[0]) + 1
-    assert (fault.path, fault.line, fault.code) == (ONE, line, "translation")
+    fill(tmp_path, ONE, {one: there for one, there in TEXTS.items() if one != place})
+    if place in TEXTS:
+        fill(tmp_path, ONE, {place: text})
+    else:
+        in_short(tmp_path, text)
+    (fault,) = build(tmp_path, check=True).report
+    line = (tmp_path / ONE).read_text().split("\n").index(text) + 1
+    assert (fault.path, fault.code) == (ONE, "translation")
+    assert fault.line == line or place == "in short"
     assert fault.message.startswith(message)
 
 
@@ -285,30 +268,24 @@ GLOSSARY = "state | state, states\n: What it hands on.\n\nkey |\n: See [one](../
 
 
 def test_terms_are_those_of_the_glossary(tmp_path: Path) -> None:
-    files = {
-        "docs_src/glossary.md": GLOSSARY,
-        "docs_src/pages/notes.md": "# Notes\n\nA state, and a key of [two](../../pkg/two.py).\n",
-    }
+    english = "# Notes\n\nA state, and a key of [two](../../pkg/two.py).\n"
+    files = {"docs_src/glossary.md": GLOSSARY, "docs_src/pages/notes.md": english}
     begin(tmp_path, "glossary", "notes", files=files)
-    fill(
-        tmp_path,
-        "docs_src/locale/zh/glossary.md",
-        {
-            "state": "状态 | 状态, 态\n: 交给下一步的东西。",
-            "key": "键 |\n: 见[一](../pkg/one.py)。",
-        },
-    )
+    words = {
+        "state": "状态 | 状态, 态\n: 交给下一步的东西。",
+        "key": "键 |\n: 见[一](../pkg/one.py)。",
+    }
+    fill(tmp_path, "docs_src/locale/zh/glossary.md", words)
     notes = "docs_src/locale/zh/pages/notes.md"
     fill(tmp_path, notes, {"page, 1": "# 笔记\n\n[二](../../pkg/two.py)的情形和钥匙。"})
     (fault,) = build(tmp_path).report
     assert "“state” in other words than the glossary, “状态”" in fault.message
-    (tmp_path / notes).write_text((tmp_path / notes).read_text().replace("情形", "状态"))
+    edit(tmp_path, notes, "情形", "状态")
     succeed(tmp_path)
-    assert '<a class="x g" href="glossary.html#state" data-x>状态</a>' in read(
-        tmp_path, "zh/notes.html"
-    )
+    link = '<a class="x g" href="glossary.html#state" data-x>状态</a>'
+    assert link in read(tmp_path, "zh/notes.html")
     assert 'id="state"' in read(tmp_path, "zh/glossary.html")
-    assert "交给下一步" in (tmp_path / "site/assets/previews/zh/glossary.js").read_text()
+    assert "交给下一步" in read(tmp_path, "assets/previews/zh/glossary.js")
 
 
 def test_terms_are_found_as_whole_words() -> None:
@@ -340,53 +317,41 @@ def test_the_interface_has_words_of_the_language(tmp_path: Path) -> None:
 
 def test_words_have_the_places_of_the_english(tmp_path: Path) -> None:
     chinese(tmp_path)
-    (tmp_path / WORDS).write_text('"{0} minutes" = "几分钟"\n')
-    (fault,) = build(tmp_path).report
-    assert (fault.path, fault.code) == (WORDS, "translation") and "几分钟" in fault.message
-    (tmp_path / WORDS).write_text("no = words = here")
-    assert [fault.path for fault in build(tmp_path).report] == [WORDS]
+    for words, said in (('"{0} minutes" = "几分钟"\n', "几分钟"), ("no = words = here", "")):
+        (tmp_path / WORDS).write_text(words)
+        (fault,) = build(tmp_path).report
+        assert (fault.path, fault.code) == (WORDS, "translation") and said in fault.message
 
 
-def test_the_search_of_a_language_finds_its_pages_and_what_it_lacks(tmp_path: Path) -> None:
-    succeed(chinese(tmp_path))
-    texts = (tmp_path / "site/assets/zh/search/texts-0.js").read_text()
-    assert (
-        '"zh/pkg/one.html"' in texts and '"pkg/two.html"' in texts and '"pkg/one.html"' not in texts
-    )
-    assert "zh/pkg" not in (tmp_path / "site/assets/search/texts-0.js").read_text()
-    assert "不止" in (tmp_path / "site/assets/zh/search/terms-0.js").read_text()
-
-
-def test_an_edit_to_a_translation_makes_its_page_alone(tmp_path: Path) -> None:
-    succeed(chinese(tmp_path))
+def test_an_edit_makes_the_pages_that_it_concerns(tmp_path: Path) -> None:
+    theme = shutil.copytree(THEME, tmp_path / "theme")
+    succeed(chinese(tmp_path), theme=theme)
     edit(tmp_path, ONE, "正文的注释", "正文里的注释")
-    outcome = succeed(tmp_path)
+    outcome = succeed(tmp_path, theme=theme)
     assert (outcome.drafted, outcome.rendered) == (1, 1)
     assert "正文里的注释" in read(tmp_path, "zh/pkg/one.html")
-    assert (succeed(tmp_path).drafted, succeed(tmp_path).rendered) == (0, 0)
+    assert succeed(tmp_path, theme=theme).rendered == 0
+    sheet = theme / "locale/type.css"
+    sheet.write_text(sheet.read_text() + ".later { color: red }\n")
+    succeed(tmp_path, theme=theme)
+    assert ".later" in read(tmp_path, "zh/pkg/one.html")
 
 
 def test_a_table_of_symbols_may_be_translated(tmp_path: Path) -> None:
-    source = (
-        '"""\n# T\n\n| Symbol | Code |\n|:--|:--|\n| $x$ | `x` of `f` |\n"""\n\n\ndef f(x):\n'
-        '    """It takes $x$."""\n    return x\n'
-    )
-    begin(
-        tmp_path,
-        "pkg.one",
-        files={
-            "pkg/one.py": source,
-            WORDS: '"Code" = "代码"\n"Symbol" = "符号"\n',
-            "docs_src/pages/index.md": "",
-            "docs_src/pages/notes.md": "x\n",
-            "pkg/two.py": '"""Two."""\n',
-        },
-    )
-    table = "# 题\n\n| 符号 | 代码 |\n|:--|:--|\n| $x$ | `f` 的 `x` |"
-    fill(tmp_path, ONE, {"page, 1": table, "f, 1": "它取 $x$。"})
+    table = "# T\n\n| Symbol | Code |\n|:--|:--|\n| $x$ | `x` of `f` |\n"
+    files = {
+        "pkg/one.py": f'"""\n{table}"""\n\n\ndef f(x):\n    """It takes $x$."""\n    return x\n',
+        "pkg/two.py": '"""Two."""\n',
+        "docs_src/pages/index.md": "",
+        "docs_src/pages/notes.md": "x\n",
+        WORDS: '"Code" = "代码"\n"Symbol" = "符号"\n',
+    }
+    begin(tmp_path, "pkg.one", files=files)
+    chinese_table = "# 题\n\n| 符号 | 代码 |\n|:--|:--|\n| $x$ | `f` 的 `x` |"
+    fill(tmp_path, ONE, {"page, 1": chinese_table, "f, 1": "它取 $x$。"})
     succeed(tmp_path)
-    page = read(tmp_path, "zh/pkg/one.html")
-    assert page.count('class="y1"') == read(tmp_path, "pkg/one.html").count('class="y1"') > 1
+    marks = [read(tmp_path, f"{at}pkg/one.html").count('class="y1"') for at in ("", "zh/")]
+    assert marks[0] == marks[1] > 1
 
 
 def test_commands_say_what_is_left_and_what_is_wrong(
@@ -466,16 +431,9 @@ def test_no_edit_loses_a_translation() -> None:
         texts = [f"Note {n}.\n\n> quoted\n\n```\n# code · {n:08x}x\n```" for n in range(8)]
         file = refreshed(_module(texts), "", "<!-- x -->")
         first = [*texts]
-        for number, passage in enumerate(passages(_module(texts))):
-            block = next(b for b in read_blocks(file)[1] if b.hash == passage.hash)
-            file = file.replace(
-                f"# {block.place} · {block.hash}\n\n"
-                + "\n".join(f"> {line}".rstrip() for line in block.original.split("\n"))
-                + "\n",
-                f"# {block.place} · {block.hash}\n\n"
-                + "\n".join(f"> {line}".rstrip() for line in block.original.split("\n"))
-                + f"\n\n> 引\n\n译文 {number}\n",
-            )
+        places = {block.hash: block.place for block in read_blocks(file)[1]}
+        known = [places[passage.hash] for passage in passages(_module(texts))]
+        file = filled(file, {place: f"> 引\n\n译文 {n}" for n, place in enumerate(known)})
         assert not [*missing(_module(texts), file)]
         for _ in range(6):
             change = chance.choice(("move", "edit", "add", "remove"))
@@ -504,23 +462,16 @@ def test_a_site_without_languages_has_no_trace_of_them(tmp_path: Path) -> None:
 
 def test_a_note_that_moves_to_another_page_is_translated_there(tmp_path: Path) -> None:
     chinese(tmp_path)
-    edit(
-        tmp_path,
-        "pkg/two.py",
-        '"""Twice one."""',
-        '"""\n    ## What is one\n\n    More than none.\n    """',
-    )
+    note = '"""\n    ## What is one\n\n    More than none.\n    """'
+    edit(tmp_path, "pkg/two.py", '"""Twice one."""', note)
     assert translate(tmp_path, "pkg.two") == 0
     blocks = read_blocks((tmp_path / "docs_src/locale/zh/pkg/two.md").read_text())[1]
     assert [block.text for block in blocks] == ["", TEXTS["One, 1"]]
 
 
 def test_a_site_may_have_several_languages(tmp_path: Path) -> None:
-    files = {"docs_src/site.toml": SITE + "\n", "docs_src/locale/zh/words.toml": "\n"}
-    files["docs_src/site.toml"] = files["docs_src/site.toml"].replace(
-        "docstrings", 'language = "de"\ndocstrings'
-    )
-    chinese(tmp_path, files=files)
+    settings = SITE.replace("docstrings", 'language = "de"\ndocstrings')
+    chinese(tmp_path, files={"docs_src/site.toml": settings})
     assert main(["translate", "pt-BR", "pkg.one"], tmp_path) == 0
     succeed(tmp_path)
     for page in ("pkg/one.html", "zh/pkg/one.html", "pt-BR/pkg/one.html"):
