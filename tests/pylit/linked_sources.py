@@ -2,20 +2,20 @@
 
 import re
 import textwrap
-from pathlib import Path
+
+from pylit_sources import source
 
 from pylit.diagnostics import Report
-from pylit.model import Link, Module, SourceFile
+from pylit.model import Link, Module
 from pylit.source.names import Index, Resolver, targets
 from pylit.source.parse import parse_module
 
 
 def module(path: str, text: str) -> Module:
     """The file at `path` below the top of a project, parsed."""
-    name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    is_package = path.endswith("__init__.py")
-    text = textwrap.dedent(text)
-    return parse_module(SourceFile(Path(path), name, path, is_package, True, text, ""), Report())
+    name, package = path.removesuffix(".py").replace("/", "."), path.endswith("__init__.py")
+    name = name.removesuffix(".__init__")
+    return parse_module(source(textwrap.dedent(text), name=name, package=package), Report())
 
 
 #: A module that others import from.

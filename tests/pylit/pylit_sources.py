@@ -2,23 +2,37 @@
 
 import hashlib
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from pylit.diagnostics import Report
-from pylit.model import Module, SourceFile
+from pylit.model import Draft, Module, ParsedPage, SourceFile, Target
+from pylit.pages.draft import Drafter
+from pylit.source.names import targets
 from pylit.source.parse import parse_module
 
 
-def source(text: str, *, name: str = "pkg.mod", own: bool = True) -> SourceFile:
-    """`text` as if it had been read from a file."""
-    display = name.replace(".", "/") + ".py"
+def source(
+    text: str, *, name: str = "pkg.mod", own: bool = True, package: bool = False
+) -> SourceFile:
+    """`text` as if it had been read from a file of the folder ``/src``."""
+    display = name.replace(".", "/") + ("/__init__.py" if package else ".py")
     digest = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
-    return SourceFile(Path("/", display), name, display, False, own, text, digest)
+    return SourceFile(Path("/src", display), name, display, package, own, text, digest)
 
 
-def parse(text: str, *, own: bool = True, report: Report | None = None) -> Module:
+def parse(
+    text: str, *, name: str = "pkg.mod", own: bool = True, report: Report | None = None
+) -> Module:
     """`text` parsed."""
-    return parse_module(source(text, own=own), Report() if report is None else report)
+    return parse_module(source(text, name=name, own=own), Report() if report is None else report)
+
+
+def draft(module: Module, others: Mapping[str, Target] | None = None) -> Draft:
+    """The page of a module; `others` are definitions of other modules."""
+    url = module.source.name.replace(".", "/") + ".html"
+    known = {**targets(module, url), **(others or {})}
+    return Drafter(known)(ParsedPage(module, url, False, "key"))
 
 
 def listing(module: Module) -> str:

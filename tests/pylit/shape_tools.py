@@ -5,7 +5,6 @@ import math
 import re
 import sys
 from base64 import b64decode
-from collections.abc import Mapping
 from pathlib import Path
 from textwrap import dedent
 from types import ModuleType
@@ -88,9 +87,7 @@ def plain(chip: str) -> str:
     return re.sub(r"<[^>]*>", "", chip).replace("&lt;", "<")
 
 
-def faults(
-    code: str, trace: str, folder: Path, axes: Axes = AXES, words: Mapping[str, str] | None = None
-) -> list[Diagnostic]:
+def faults(code: str, trace: str, folder: Path, axes: Axes = AXES) -> list[Diagnostic]:
     """What the checks say of a module."""
     module = module_of(HEAD + dedent(code), folder)
     plan = read_plan(module.source.text)

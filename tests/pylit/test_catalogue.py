@@ -1,23 +1,17 @@
+"""Addresses of pages, and the lists that lead to them."""
+
 from dataclasses import replace
-from pathlib import Path
+
+from pylit_sources import source as sourced
 
 from pylit.addresses import PageAddresses, module_url, prose_url
 from pylit.diagnostics import Report
-from pylit.model import (
-    Draft,
-    DraftSection,
-    Heading,
-    NoteHtml,
-    PageGroup,
-    PageLink,
-    SourceFile,
-)
+from pylit.model import Draft, DraftSection, Heading, NoteHtml, PageGroup, PageLink, SourceFile
 from pylit.pages.navigation import neighbours, other_groups, package_menu, page_link
 
 
-def source(name: str, *, package: bool = False, own: bool = True) -> SourceFile:
-    display = name.replace(".", "/") + ("/__init__.py" if package else ".py")
-    return SourceFile(Path(display), name, display, package, own, "", "")
+def source(name: str, *, package: bool = False) -> SourceFile:
+    return sourced("", name=name, package=package)
 
 
 def draft(name: str, *, package: bool = False, empty: bool = False) -> Draft:
@@ -38,13 +32,10 @@ def draft(name: str, *, package: bool = False, empty: bool = False) -> Draft:
     )
 
 
-def test_the_dotted_name_is_the_path() -> None:
+def test_the_dotted_name_is_the_path_but_where_a_package_or_a_special_page_has_it() -> None:
     assert module_url(source("pkg.mha")) == "pkg/mha.html"
     assert module_url(source("pkg.sub", package=True)) == "pkg/sub/index.html"
     assert prose_url("guide/start") == "guide/start.html"
-
-
-def test_modules_never_take_the_place_of_their_package_or_of_special_pages() -> None:
     assert module_url(source("pkg.index")) == "pkg/index.py.html"
     assert module_url(source("pkg.Index")) == "pkg/Index.py.html"
     assert module_url(source("404")) == "404.py.html"
@@ -70,15 +61,9 @@ def names(groups: tuple[PageGroup, ...]) -> list[tuple[str, list[str]]]:
 
 
 def test_a_foreign_package_is_grouped_by_its_folders() -> None:
-    drafts = [
-        draft("p", package=True),
-        draft("p.x"),
-        draft("p.a", package=True, empty=True),
-        draft("p.a.one"),
-        draft("p.a.deep", package=True),
-        draft("p.a.deep.two"),
-        draft("p.b", package=True),
-    ]
+    drafts = [draft("p", package=True), draft("p.x"), draft("p.a", package=True, empty=True)]
+    drafts += [draft("p.a.one"), draft("p.a.deep", package=True), draft("p.a.deep.two")]
+    drafts += [draft("p.b", package=True)]
     assert names(other_groups((), drafts)) == [
         ("p", ["p", "p.x"]),
         ("p.a", ["p.a.one"]),
@@ -124,11 +109,8 @@ def test_a_page_of_a_package_has_a_menu_of_what_is_around_it() -> None:
     drafts = [replace(one, title=f"About {one.name}") for one in drafts]
     menu = package_menu("p/a/one.html", other_groups((), drafts))
     assert names(menu) == [("p.a", ["a", "one", "two"]), ("", ["p", "p.a.deep", "p.b"])]
-    assert [page.url for page in menu[1].pages] == [
-        "p/index.html",
-        "p/a/deep/index.html",
-        "p/b/index.html",
-    ]
+    urls = [page.url for page in menu[1].pages]
+    assert urls == ["p/index.html", "p/a/deep/index.html", "p/b/index.html"]
 
 
 def test_a_link_knows_where_a_page_can_be_tried() -> None:

@@ -159,14 +159,8 @@ def test_cells_are_announced_with_their_headers_and_stand_where_align_says():
         (lambda: short(float("nan")), "nan is no length that can be drawn"),
         (lambda: polyline([(0, 0), (1, float("inf"))]), "inf is no length"),
         (lambda: Panel(1, 1, ("<g>",)).svg(), "the drawing is no SVG: mismatched tag"),
-        (
-            lambda: Table(["a", "b"], [["1", "2"], ["3"]]).cells(),
-            "row 2 has 1 cells and the head 2",
-        ),
-        (
-            lambda: Table(["a", "b"], [["1", "2"]], align="lrr").cells(),
-            "must be 2 of the letters l, w, r and c",
-        ),
+        (lambda: Table(["a", "b"], [["1", "2"], ["3"]]).cells(), "row 2 has 1 cells and the"),
+        (lambda: Table(["a", "b"], [["1", "2"]], align="lrr").cells(), "must be 2 of the letters"),
         (lambda: Table([], []).cells(), "the table is empty"),
     ],
 )
@@ -181,16 +175,19 @@ def drawn(*parts: str) -> ET.Element:
 
 @pytest.mark.parametrize(
     ("value", "digits", "expected"),
-    [(4.0, None, "4"), (-0.5, None, "−0.5"), (-0.0, None, "0"), (2 / 3, None, "0.67"),
-     (2 / 3, 2, "0.67"), (1, 2, "1"), (0, 2, "0"), (-0.001, 2, "0.00"), (-1.5, 1, "−1.5")],
-)  # fmt: skip
+    [
+        (4.0, None, "4"),
+        (-0.5, None, "−0.5"),
+        (-0.0, None, "0"),
+        (2 / 3, None, "0.67"),
+        (1, 2, "1"),
+        (-0.001, 2, "0.00"),
+        (-1.5, 1, "−1.5"),
+    ],
+)
 def test_a_number_is_written_as_pictures_write_it(value: float, digits: int | None, expected: str):
     assert shown(value, digits) == expected
-
-
-def test_a_vector_in_words():
-    assert listed(torch.tensor([2.0, 0.25, -1])) == "(2, 0.25, −1)"
-    assert listed([1 / 3, 1], 3) == "(0.333, 1)"
+    assert listed([value, 1], digits or 2) == f"({shown(value, digits or 2)}, 1)"
 
 
 def numbers_of(root: ET.Element) -> dict[tuple[float, float], str]:
@@ -247,8 +244,7 @@ def test_rows_of_a_grid_may_be_dim_and_cells_hidden():
 @pytest.mark.parametrize("size", [(60, 30), (30, 60), (17, 17)])
 def test_hatching_stays_in_its_frame(size: tuple[float, float]):
     (path,) = drawn(hatch(10, 20, *size)).iter("path")
-    d = path.get("d") or ""
-    lines = re.findall(r"M([\d.]+) ([\d.]+)l([\d.]+) (-[\d.]+)", d)
+    lines = re.findall(r"M([\d.]+) ([\d.]+)l([\d.]+) (-[\d.]+)", path.get("d") or "")
     assert len(lines) >= sum(size) // 8 - 1
     for x, y, right, up in (map(float, line) for line in lines):
         assert 10 <= x < x + right <= 10 + size[0] + 0.1
@@ -288,12 +284,6 @@ def test_a_script_finds_what_it_changes():
     root = drawn(hook(word(9, 8, "dog", "end", "mid"), "name"), frame(1, 2, 3, 4, 0))
     (node,) = (node for node in root.iter() if node.get("data-p") == "name")
     assert node.text == "dog" and (node.get("class") or "").split() == ["p-w", "p-mid", "p-end"]
-
-
-def test_panels_shrink_before_they_wrap_and_grow_alike():
-    assert parsed(Panel(WIDTH, 10, ())).get("style") is None
-    style = parsed(Panel(600, 10, (), growth=1.0)).get("style")
-    assert style == "flex:600 1 550px;max-width:600px"
 
 
 def test_a_point_of_a_plane_is_where_its_axes_say():

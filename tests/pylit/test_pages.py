@@ -1,17 +1,17 @@
 """What templates get of a page, and what readers find of it."""
 
-import hashlib
 import html
 import re
 from pathlib import Path
 
 import pytest
 from page_tools import SITE
+from pylit_sources import draft, parse
 
 from pylit.addresses import paper_url
 from pylit.config import SiteConfig
 from pylit.diagnostics import Report
-from pylit.model import Draft, Module, ParsedPage, SourceFile, Target
+from pylit.model import SourceFile
 from pylit.notes.tex import Rendered, formula_faults
 from pylit.pages.draft import TEMPLATE_IDS, Drafter, prose_target
 from pylit.pages.navigation import Place, place
@@ -19,7 +19,6 @@ from pylit.pages.render import Renderer, page_view
 from pylit.site.inputs import front_matter_faults
 from pylit.site.options import THEME
 from pylit.source.names import targets
-from pylit.source.parse import parse_module
 
 REPOSITORY = Path(__file__).parents[2]
 TEXT = '''"""
@@ -55,28 +54,15 @@ def helper() -> Memory:
 CONFIG = SiteConfig(title="t", summary="s", base_url="https://e.org/", repository="me/repo")
 
 
-def parse(text: str, name: str = "pkg.mod", *, own: bool = True) -> Module:
-    path = Path("/root/src") / (name.replace(".", "/") + ".py")
-    display = name.replace(".", "/") + ".py"
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    return parse_module(SourceFile(path, name, display, False, own, text, digest), Report())
-
-
-def draft_of(module: Module, others: dict[str, Target] | None = None) -> Draft:
-    url = module.source.name.replace(".", "/") + ".html"
-    known = targets(module, url) | (others or {})
-    return Drafter(known)(ParsedPage(module, url, False, "key"))
-
-
 def typeset(tex: str, display: bool) -> Rendered:
     if "bad" in tex:
         return Rendered("?", error="Missing close brace", offset=tex.index("bad"))
     return Rendered(f"<math>{tex}</math>", (f"1rule-{tex}",))
 
 
-def view_of(text: str, where: Place | None = None):  # type: ignore[no-untyped-def]
+def view_of(text: str):  # type: ignore[no-untyped-def]
     module = parse(text)
-    return page_view(draft_of(module), module, where or Place(), typeset)
+    return page_view(draft(module), module, Place(), typeset)
 
 
 def test_title_and_summary_come_from_the_front_matter() -> None:
@@ -118,23 +104,24 @@ def test_the_outline_names_what_has_only_small_headings() -> None:
 def test_a_link_to_a_markdown_file_leads_to_its_page() -> None:
     source = SourceFile(Path("n.md"), "notes", "docs_src/pages/notes.md", False, True, "", "")
     notes = {"notes.md": prose_target(source, "notes.html")}
-    draft = draft_of(parse(TEXT), notes)
-    assert 'href="../notes.html"' in draft.sections[-2].notes[0].html
+    page = draft(parse(TEXT), notes)
+    assert 'href="../notes.html"' in page.sections[-2].notes[0].html
 
 
 def test_a_draft_stands_while_the_answers_do() -> None:
     module = parse("from pkg.other import thing\nthing()\n")
-    other = parse("def thing():\n    pass\n", "pkg.other")
-    draft = draft_of(module, targets(other, "pkg/other.html"))
-    assert draft.answers
-
-    moved = targets(parse("\n\n# Moved.\ndef thing(x):\n    pass\n", "pkg.other"), "pkg/other.html")
-    gone = targets(parse("def things():\n    pass\n", "pkg.other"), "pkg/other.html")
-    own = targets(module, "pkg/mod.html")
-    assert Drafter(own | moved).is_current(draft)
-    assert not Drafter(own | gone).is_current(draft)
-    assert draft_of(module, moved) == draft
-    assert draft_of(module, gone).stamp != draft.stamp
+    before, moved, gone = (
+        targets(parse(text, name="pkg.other"), "pkg/other.html")
+        for text in (
+            "def thing():\n    pass\n",
+            "\n\n# Moved.\ndef thing(x):\n    pass\n",
+            "def things():\n    pass\n",
+        )
+    )
+    page, own = draft(module, before), targets(module, "pkg/mod.html")
+    assert page.answers
+    assert Drafter(own | moved).is_current(page) and draft(module, moved) == page
+    assert not Drafter(own | gone).is_current(page) and draft(module, gone).stamp != page.stamp
 
 
 def test_headings_leave_the_ids_of_the_templates_alone() -> None:
@@ -148,12 +135,13 @@ def test_headings_leave_the_ids_of_the_templates_alone() -> None:
 
 
 def test_a_page_knows_its_place() -> None:
-    module = parse("x = 1\n", "pkg.sub.mod")
-    draft, urls = draft_of(module), {"pkg": "pkg/index.html", "pkg.sub.mod": "…"}
-    where = place(draft, (module.source.path,) * 2, Path("/root"), CONFIG, urls)
+    module = parse("x = 1\n", name="pkg.sub.mod")
+    page, urls = draft(module), {"pkg": "pkg/index.html", "pkg.sub.mod": "…"}
+    where, outside = (
+        place(page, (module.source.path,) * 2, Path(root), CONFIG, urls) for root in ("/", "/else")
+    )
     assert where.crumbs == (("pkg", "pkg/index.html"), ("sub", ""), ("mod", ""))
     assert where.source_url == "https://github.com/me/repo/blob/main/src/pkg/sub/mod.py"
-    outside = place(draft, (module.source.path,) * 2, Path("/elsewhere"), CONFIG, urls)
     assert outside.source_url == ""
 
 
@@ -161,7 +149,7 @@ def test_faults_of_the_front_matter(tmp_path: Path) -> None:
     text = '"""\n---\ntitel: T\npaper: somewhere\nnotebook: none.ipynb\nsummary: s\n---\n"""\n'
     report = Report()
     module = parse(text)
-    front_matter_faults(draft_of(module), module.source, tmp_path, report)
+    front_matter_faults(draft(module), module.source, tmp_path, report)
     found = {(d.line, d.code): (d.message, d.hint) for d in report}
     assert found.keys() == {(3, "front-matter"), (4, "front-matter"), (5, "front-matter")}
     assert "`title`" in found[3, "front-matter"][1]
@@ -179,7 +167,7 @@ def test_faults_of_the_front_matter(tmp_path: Path) -> None:
 def test_a_bad_formula_is_found_in_its_source(text: str, line: int, column: int) -> None:
     report = Report()
     module = parse(text)
-    formula_faults(draft_of(module), module.source, typeset, report)
+    formula_faults(draft(module), module.source, typeset, report)
     (fault,) = report
     assert (fault.path, fault.line, fault.column) == ("pkg/mod.py", line, column)
     assert text.split("\n")[fault.line - 1][fault.column - 1 :].startswith("bad")

@@ -1,11 +1,9 @@
 """What a preview shows of a definition."""
 
 import pytest
-from pylit_sources import parse
+from pylit_sources import draft, parse
 
-from pylit.model import ParsedPage
 from pylit.notes.tex import Rendered
-from pylit.pages.draft import Drafter
 from pylit.pages.previews import previews
 from pylit.source.names import targets
 
@@ -14,12 +12,11 @@ def shown(text: str, name: str) -> list[str]:
     """The code and the note of a definition of ``pkg.mod``."""
     module = parse(text)
     found = targets(module, "pkg/mod.html")
-    draft = Drafter(found)(ParsedPage(module, "pkg/mod.html", False, "key"))
 
     def typeset(tex: str, display: bool) -> Rendered:
         return Rendered(f"<m>{tex}</m>")
 
-    return dict(previews(found.values(), draft, typeset))[f"pkg.mod{name}"]
+    return dict(previews(found.values(), draft(module), typeset))[f"pkg.mod{name}"]
 
 
 def test_a_preview_shows_the_signature() -> None:

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pylit_sources import parse
+from pylit_sources import draft, parse
 
 from pylit.diagnostics import Report
-from pylit.model import ParsedPage
 from pylit.node.process import NodeError, find_node
 from pylit.notes.tex import tex_to_text
 from pylit.outputs.search import (
@@ -23,9 +22,7 @@ from pylit.outputs.search import (
     search_page,
     terms,
 )
-from pylit.pages.draft import Drafter
 from pylit.site.options import THEME
-from pylit.source.names import targets
 
 TEXT = '''"""
 # Memory, $\\hat{m}$
@@ -52,21 +49,14 @@ class Memory:
 
 def test_a_text_belongs_to_the_heading_or_the_definition_that_it_stands_under() -> None:
     module = parse(TEXT)
-    draft = Drafter(targets(module, "pkg/mod.html"))(
-        ParsedPage(module, "pkg/mod.html", False, "key")
-    )
-    page = search_page(draft, module)
+    page = search_page(draft(module), module)
     assert (page.title, page.names, page.text) == ("Memory, m", ("mod",), "An opening.")
+    asked = "Why once? The square root of one is one, so a second time adds nothing."
     assert page.parts == (
         Part("decay", "Decay", "By 1/2 each step."),
         Part("Memory", "", "What is remembered.", "definition"),
         Part("Memory.read", "", "Read it. All of it.", "definition"),
-        Part(
-            "L20",
-            "Why once? The square root of one is one, so a second time adds nothing.",
-            "Why once? The square root of one is one, so a second time adds nothing.",
-            "note",
-        ),
+        Part("L20", asked, asked, "note"),
     )
 
 
