@@ -387,47 +387,6 @@ def _multiples(low: float, high: float, step: float) -> list[float]:
     return [i * step for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
-def distribution(
-    x: float,
-    foot: float,
-    shares: Sequence[SupportsFloat],
-    names: Sequence[str],
-    tone: int = 0,
-    *,
-    step: float = 30.0,
-    high: float = 60.0,
-    digits: int = 2,
-    chosen: int | None = None,
-    hook: str = "",
-) -> list[str]:
-    """Shares as bars on a line at `foot`, with their numbers above and their names below.
-
-    Args:
-        step: From bar to bar; a bar takes two thirds of it.
-        high: Height of a bar for a share of 1.
-        chosen: The bar that the words are about; all others are grey.
-        hook: The ``data-p`` of the bars; that of their numbers ends in ``-number``.
-    """
-    width, found = step * 2 / 3, [line(x, foot, x + step * len(shares), foot, "g")]
-    for i, (share, name) in enumerate(zip(map(float, shares), names, strict=True)):
-        middle, height = x + (i + 0.5) * step, max(share * high, 1)
-        size = {"x": middle - width / 2, "y": foot - height, "width": width, "height": height}
-        kind = tone if chosen in (None, i) else 4
-        found.append(element("rect", f"f t{kind}", **size, fill_opacity=".6", data_p=hook))
-        number = text(middle, foot - height - 4, shown(share, digits), classes="n")
-        found.append(_hooked(number, hook and f"{hook}-number"))
-        found.append(word(middle, foot + 17, name))
-    return found
-
-
-def flow(
-    x1: float, y1: float, x2: float, y2: float, value: float, tone: int = 5, hook: str = ""
-) -> str:
-    """A number on its way: a line with a head, and the number above its middle."""
-    number = text((x1 + x2) / 2, (y1 + y2) / 2 - 6, shown(value), "middle", "sum halo")
-    return arrow(x1, y1, x2, y2, f"l t{tone}") + _hooked(number, hook)
-
-
 def knot(x: float, y: float, sign: str, tone: int = 4, r: float = 9.0) -> str:
     """An operation on numbers that meet: a circle with its sign, such as × or +."""
     ground = element("circle", "o", cx=x, cy=y, r=r)
@@ -436,44 +395,6 @@ def knot(x: float, y: float, sign: str, tone: int = 4, r: float = 9.0) -> str:
         + element("circle", f"l t{tone}", cx=x, cy=y, r=r)
         + text(x, y + 4, sign, classes="n")
     )
-
-
-def unrolled(
-    inputs: Sequence[str],
-    states: Iterable[Iterable[SupportsFloat]],
-    outputs: Sequence[str] = (),
-    *,
-    tone: int = 5,
-    first: float = 40.0,
-    step: float = 70.0,
-    top: float = 40.0,
-    w: float = 34.0,
-    h: float = 22.0,
-    digits: int = 2,
-) -> list[str]:
-    """A recurrent network, a step for each input: input, state with its numbers, output.
-
-    Args:
-        states: The numbers of the state after each step, below each other.
-        first: The middle of the first step; `step` leads to the next.
-        top: Upper edge of the states; outputs stand above it.
-    """
-    columns = [[float(value) for value in state] for state in states]
-    tall = len(columns[0]) * h
-    most = max((abs(value) for state in columns for value in state), default=1.0)
-    found = []
-    for i, (token, state) in enumerate(zip(inputs, columns, strict=True)):
-        x = first + i * step
-        look = {"most": most, "digits": digits}
-        found += grid(x - w / 2, top, [[value] for value in state], tone, w, h, **look)  # type: ignore[arg-type]
-        found.append(arrow(x, top + tall + 20, x, top + tall + 3, "l t4"))
-        found.append(word(x, top + tall + 36, token))
-        if i:
-            middle = top + tall / 2
-            found.append(arrow(x - step + w / 2 + 2, middle, x - w / 2 - 3, middle, f"l t{tone}"))
-        if outputs:
-            found += [arrow(x, top - 2, x, top - 17, "l t4"), word(x, top - 22, outputs[i])]
-    return found
 
 
 # --- Plots ----------------------------------------------------------------------------------------

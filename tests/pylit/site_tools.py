@@ -152,10 +152,3 @@ def tree(folder: Path) -> dict[str, str]:
 def pages(folder: Path) -> set[str]:
     """The pages that are written."""
     return {name for name in tree(folder) if name.endswith(".html")}
-
-
-def pages_cache(root: Path) -> Path:
-    """Where the build of the site at `root` keeps what it made."""
-    with Builder(options(root)) as builder:
-        assert builder.cache.folder is not None
-        return builder.cache.folder

@@ -174,7 +174,7 @@ def test_the_first_page_of_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert page.count('href="#weights" data-x="demo.attention.weights"') >= 2
 
 
-def test_without_a_folder_for_caches_a_site_is_built_all_the_same(
+def test_without_a_folder_for_caches_a_site_is_built_and_the_option_named(
     package: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
 ) -> None:
     """Seven modules are made in processes of their own, which hand pages on in the cache."""
@@ -182,29 +182,24 @@ def test_without_a_folder_for_caches_a_site_is_built_all_the_same(
         (package / f"more{number}.py").write_text("x = 1\n")
     (tmp_path / "file").touch()
     monkeypatch.setenv("PYLIT_CACHE", str(tmp_path / "file" / "cache"))
-    assert main(["build", str(package), "--out", str(tmp_path / "out"), "--jobs", "2"]) == 0
+    command = ["build", str(package), "--out", str(tmp_path / "out"), "--jobs", "2"]
+    assert main(command) == 0
     said = capsys.readouterr().err
     assert "file/cache cannot be written" in said and "nothing is cached" in said
     assert "pkg/more6.html" in pages(tmp_path / "out")
 
-
-def test_without_a_home_folder_a_site_is_built_and_the_option_named(
-    package: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
-) -> None:
-    """As for a user of a container who is in no list of users."""
-
     def unknown() -> Path:
         raise RuntimeError("Could not determine home directory.")
 
+    # As for a user of a container who is in no list of users.
     for name in ("PYLIT_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(Path, "home", unknown)
     assert not user_cache().exists()
     with pytest.raises(OSError):
         user_cache().mkdir(parents=True)
-    assert main(["build", str(package), "--out", str(tmp_path / "out")]) == 0
+    assert main(command) == 0
     assert "nothing is cached; --cache DIR names another folder" in capsys.readouterr().err
-    assert pages(tmp_path / "out")
 
 
 def test_a_tilde_is_the_home_folder_in_every_path(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from pylit_sources import check_whole, listing, source
-from site_tools import build, faults, make_site, pages, succeed
+from site_tools import FILES, build, faults, make_site, pages, read, succeed
 
 from pylit.source.cpp import cpp_links, parse_cpp
 from pylit.source.names import targets
@@ -36,9 +36,7 @@ def cpp(text):
 
 
 def test_comments_with_lines_of_their_own_are_notes():
-    assert (
-        listing(cpp(KERNEL))
-        == """\
+    expected = """\
 ==
   1 | Doubling
   2 | ========
@@ -55,7 +53,7 @@ def test_comments_with_lines_of_their_own_are_notes():
  13 >     return 2 * x;  // not x << 1
  14 > }
  15 > /* In the code. */"""
-    )
+    assert listing(cpp(KERNEL)) == expected
 
 
 @pytest.mark.parametrize("text", ["", "\n", "int x;", "// a\n    // b\n// c\n", "//\n//\nint x;\n"])
@@ -75,20 +73,17 @@ def test_time_is_linear_in_the_names():
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
     """A site with a header beside its modules, and a page that names it."""
-    make_site(tmp_path)
-    (tmp_path / "pkg/twice.h").write_text(KERNEL)
-    one = tmp_path / "pkg/one.py"
-    one.write_text(one.read_text().replace("It has", "[Here](twice.h), or `twice.h`. It has"))
-    return tmp_path
+    one = FILES["pkg/one.py"].replace("It has", "[Here](twice.h), or `twice.h`. It has")
+    return make_site(tmp_path, {"pkg/twice.h": KERNEL, "pkg/one.py": one})
 
 
 def test_it_has_a_page_that_notes_lead_to(site: Path):
     (site / "pkg/h.py").write_text("# A module.\nimport math\n")
     succeed(site)
-    assert "library/math.html" in (site / "site/pkg/h.html").read_text()
+    assert "library/math.html" in read(site, "pkg/h.html")
     assert "pkg/twice.h.html" in pages(site / "site")
-    assert (site / "site/pkg/one.html").read_text().count('href="twice.h.html"') == 2
-    page = (site / "site/pkg/twice.h.html").read_text()
+    assert read(site, "pkg/one.html").count('href="twice.h.html"') == 2
+    page = read(site, "pkg/twice.h.html")
     for text in ("<title>Doubling", 'href="one.html"', 'href="index.html"', 'id="L10"'):
         assert text in page
     assert '<span class="hk">static inline int</span>' in page
@@ -106,7 +101,7 @@ def test_names_lead_to_definitions_and_includes_to_files(site: Path):
         'int nine(Box box) { return eight(box, 1) + box.twice(2); } // "FOUR"\n'
     )
     succeed(site)
-    page = (site / "site/pkg/deep/use.cpp.html").read_text()
+    page = read(site, "pkg/deep/use.cpp.html")
     found = re.findall(r'<a class="x[^"]*" href="([^"]*)" data-x="[^"]*">(\w+)</a>', page)
     assert found == [
         ("../four.h.html", "four"),
@@ -123,7 +118,7 @@ def test_one_that_is_not_text_is_told_of(site: Path):
     assert faults(build(site)) == [("pkg/twice.h", 1, "source-encoding")]
 
 
-def test_anothers_package_has_python_alone(site: Path, tmp_path_factory: pytest.TempPathFactory):
-    out = tmp_path_factory.mktemp("out")
-    build(site, sources=(site / "pkg",), out=out / "site")
-    assert "pkg/twice.h.html" not in pages(out / "site")
+def test_anothers_package_has_python_alone(site: Path):
+    build(site, sources=(site / "pkg",))
+    assert "pkg/one.html" in pages(site / "site")
+    assert "pkg/twice.h.html" not in pages(site / "site")

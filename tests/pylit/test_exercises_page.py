@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from note_tools import render
-from site_tools import SITE, make_site, succeed
+from site_tools import SITE, make_site, read, succeed
 
 TEXT = """\
 ## Exercises
@@ -87,14 +87,9 @@ FILES = {
 }
 
 
-@pytest.fixture
-def asked(tmp_path: Path) -> Path:
-    return make_site(tmp_path, FILES)
-
-
-def test_the_page_follows_the_paths_and_has_each_exercise_once(asked: Path) -> None:
-    succeed(asked)
-    page = (asked / "site/exercises.html").read_text()
+def test_the_page_follows_the_paths_and_has_each_exercise_once(tmp_path: Path) -> None:
+    succeed(make_site(tmp_path, FILES))
+    page = read(tmp_path, "exercises.html")
     main = page.partition("<main")[2].partition("</main>")[0]
     titles = re.findall(r"<h[23] id=\"([^\"]*)\">(?:<a href=\"([^\"]*)\">)?", main)
     assert titles == [

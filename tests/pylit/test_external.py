@@ -6,20 +6,13 @@ PYTHON = "https://docs.python.org/3/"
 PYTORCH = "https://docs.pytorch.org/docs/stable/"
 ADDRESSES = f"""
 builtins.len            {PYTHON}builtins/functions.html#len
-builtins.dict           {PYTHON}builtins/stdtypes.html#dict
-builtins.ValueError     {PYTHON}builtins/exceptions.html#ValueError
 math                    {PYTHON}library/math.html#module-math
 os.path.join            {PYTHON}library/os.path.html#os.path.join
-pathlib.Path.read_text  {PYTHON}library/pathlib.html#pathlib.Path.read_text
-torch                   {PYTORCH}torch.html#module-torch
 torch.nn.functional     {PYTORCH}nn.functional.html#module-torch.nn.functional
 torch.nn.Linear         {PYTORCH}generated/torch.nn.Linear.html
 torch.nn.Module.apply   {PYTORCH}generated/torch.nn.Module.html#torch.nn.Module.apply
-torch.nn.init.normal_   {PYTORCH}nn.init.html#torch.nn.init.normal_
-torch.Tensor            {PYTORCH}tensors.html#torch.Tensor
 torch.Tensor.view       {PYTORCH}generated/torch.Tensor.view.html
 torch.float32           {PYTORCH}tensor_attributes.html#torch.dtype
-torch.optim.Adam.step   {PYTORCH}generated/torch.optim.Adam.html#torch.optim.Adam.step
 torch.nn.Buffer         {PYTORCH}generated/torch.nn.parameter.Buffer.html#torch.nn.parameter.Buffer
 torch.distributions.Normal {PYTORCH}distributions.html#torch.distributions.normal.Normal
 """

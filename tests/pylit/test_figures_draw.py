@@ -17,15 +17,12 @@ from pylit.figures.draw import (
     Stage,
     Table,
     arc,
-    distribution,
     element,
-    flow,
     frame,
     grid,
     hatch,
     heat_map,
     hook,
-    knot,
     letter,
     listed,
     loop,
@@ -33,7 +30,6 @@ from pylit.figures.draw import (
     ribbon,
     short,
     shown,
-    unrolled,
     word,
 )
 
@@ -294,30 +290,3 @@ def test_a_point_of_a_plane_is_where_its_axes_say():
     assert sorted(node.text or "" for node in root.iter("text")) == ["0", "0", "2", "2", "−2"]
     (vector,) = (node for node in root.iter("path") if node.get("data-p") == "v")
     assert (vector.get("d") or "").startswith("M50 50L70 90")
-
-
-def test_a_distribution_has_bars_as_high_as_its_shares():
-    root = drawn(*distribution(10, 90, [0.5, 0.25, 0], "abc", 2, chosen=0, high=60, hook="bar"))
-    bars = list(root.iter("rect"))
-    assert [float(bar.get("height") or 0) for bar in bars] == [30, 15, 1]
-    assert {float(bar.get("y") or 0) + float(bar.get("height") or 0) for bar in bars} == {90}
-    assert [bar.get("class") for bar in bars] == ["p-f p-t2", "p-f p-t4", "p-f p-t4"]
-    said = [node.text for node in root.iter("text") if node.get("data-p") == "bar-number"]
-    assert said == ["0.50", "0.25", "0"]
-
-
-def test_an_unrolled_network_has_a_state_for_each_input():
-    root = drawn(*unrolled("hel", [[0.5, 0], [1, -0.25], [0.125, 1]], "elo", step=80))
-    words = [node.text for node in root.iter("text")]
-    assert [word for word in words if (word or "").isalpha()] == ["h", "e", "e", "l", "l", "o"]
-    numbers = set(numbers_of(root).values())
-    assert {"0.50", "−0.25", "0.12", "1", "0"} <= numbers
-    # Three inputs, three outputs, and two steps between states.
-    arrows = [p for p in root.iter("path") if "p-l" in (p.get("class") or "").split()]
-    assert len(arrows) == 3 + 3 + 2
-
-
-def test_a_number_flows_through_operations():
-    root = drawn(flow(0, 50, 60, 50, -0.5, hook="c"), knot(70, 50, "×"), flow(80, 50, 140, 50, 2))
-    assert [node.text for node in root.iter("text")] == ["−0.5", "×", "2"]
-    assert [node.text for node in root.iter("text") if node.get("data-p") == "c"] == ["−0.5"]

@@ -5,14 +5,12 @@ from pathlib import Path
 
 import pytest
 from note_tools import render
-from site_tools import build, faults, make_site, succeed
+from site_tools import REPOSITORY, build, edit, faults, make_site, read, succeed
 
 from pylit.diagnostics import Report
 from pylit.model import NoteHtml
 from pylit.notes.glossary import SIGN, Term, Terms, read_glossary, term_targets
 from pylit.source.pages import read_page
-
-REPOSITORY = Path(__file__).parents[2]
 
 GLOSSARY = """\
 ---
@@ -32,7 +30,7 @@ state
 """
 
 
-def read(tmp_path: Path, text: str = GLOSSARY) -> tuple[tuple[Term, ...], str, list[str]]:
+def parsed(tmp_path: Path, text: str = GLOSSARY) -> tuple[tuple[Term, ...], str, list[str]]:
     (tmp_path / "glossary.md").write_text(text, encoding="utf-8")
     report = Report()
     page = read_page(tmp_path / "glossary.md", tmp_path, "docs_src", report)
@@ -42,20 +40,13 @@ def read(tmp_path: Path, text: str = GLOSSARY) -> tuple[tuple[Term, ...], str, l
 
 
 def test_terms_have_forms_and_pages_that_explain_them(tmp_path: Path) -> None:
-    terms, text, wrong = read(tmp_path)
+    terms, text, wrong = parsed(tmp_path)
     assert not wrong
     assert terms == (
-        Term(
-            "hidden state",
-            ("hidden state", "hidden states"),
-            "pkg/one.py",
-            7,
-            "hidden-state",
-        ),
+        Term("hidden state", ("hidden state", "hidden states"), "pkg/one.py", 7, "hidden-state"),
         Term("key", (), "", 10, "key"),
         Term("state", ("state",), "", 13, "state"),
     )
-    assert terms[0].anchor == "hidden-state"
     # Lines stay where they are, or faults would be told at others.
     assert text.split("\n")[7 - 4] == '<a id="hidden-state"></a>hidden state'
 
@@ -70,9 +61,8 @@ def shown(text: str, page: str = "pkg/x.py", own: bool = True) -> NoteHtml:
 
 
 def linked(text: str, page: str = "pkg/x.py") -> list[tuple[str, str]]:
-    return re.findall(
-        r'<a class="x g" href="g.html#([^"]*)" data-x>(.*?)</a>', shown(text, page).html
-    )
+    link = r'<a class="x g" href="g.html#([^"]*)" data-x>(.*?)</a>'
+    return re.findall(link, shown(text, page).html)
 
 
 @pytest.mark.parametrize(
@@ -134,35 +124,32 @@ def test_pages_link_to_the_glossary_and_it_to_them_and_links_show_what_terms_mea
     explained: Path,
 ) -> None:
     succeed(explained)
-    glossary = (explained / "site/glossary.html").read_text()
+    glossary = read(explained, "glossary.html")
     assert '<dt><span id="hidden-state"></span>hidden state</dt>' in glossary
     assert '<a href="pkg/one.html">one</a>' in glossary
     assert 'class="x g"' not in glossary
-    one = (explained / "site/pkg/one.html").read_text()
+    one = read(explained, "pkg/one.html")
     assert one.count('class="x g"') == 1
-    assert (
-        'A hidden state is a <a class="x g" href="../glossary.html#state" data-x>state</a>' in one
-    )
-    two = (explained / "site/pkg/two.html").read_text()
+    link = '<a class="x g" href="../glossary.html#state" data-x>state</a>'
+    assert f"A hidden state is a {link}" in one
+    two = read(explained, "pkg/two.html")
     assert '<a class="x g" href="../glossary.html#hidden-state" data-x>hidden states</a>' in two
-    script = (explained / "site/assets/previews/glossary.js").read_text()
-    assert (
-        '"hidden-state":["","<b>hidden state<\\/b><p>What is handed on; see one, and two.' in script
-    )
-    assert "mjx-container" in script
+    script = read(explained, "assets/previews/glossary.js")
+    meaning = "<b>hidden state<\\/b><p>What is handed on; see one, and two."
+    assert f'"hidden-state":["","{meaning}' in script and "mjx-container" in script
     # The search has a term with its meaning, formulas in words.
     texts = "".join(path.read_text() for path in (explained / "site/assets/search").iterdir())
     assert '["state","All that is kept, s.","state","t"]' in texts
     build(explained, sources=(explained / "pkg",))
     assert not (explained / "site/glossary.html").exists(), "another's package has none"
-    assert 'class="x g"' not in (explained / "site/pkg/two.html").read_text()
+    assert 'class="x g"' not in read(explained, "pkg/two.html")
 
 
 def test_a_term_with_code_and_two_meanings_is_shown_as_on_its_page(tmp_path: Path) -> None:
     text = "---\ntitle: G\n---\n\n`x`'s *state* |\n: One [a](../pkg/one.py).\n: Two.\n"
     root = make_site(tmp_path, FILES | {"docs_src/glossary.md": text})
     succeed(root)
-    script = (root / "site/assets/previews/glossary.js").read_text()
+    script = read(root, "assets/previews/glossary.js")
     name = "<b><code>x<\\/code>’s <em>state<\\/em><\\/b>"
     assert f'["","{name}<p>One a.<\\/p>\\n<p>Two.<\\/p>"]' in script
     texts = "".join(path.read_text() for path in (root / "site/assets/search").iterdir())
@@ -171,19 +158,18 @@ def test_a_term_with_code_and_two_meanings_is_shown_as_on_its_page(tmp_path: Pat
 
 def test_pages_are_made_again_when_words_change_and_not_when_meanings_do(explained: Path) -> None:
     succeed(explained)
-    text = GLOSSARY.replace("All that is kept", "Whatever is kept")
-    make_site(explained, FILES | {"docs_src/glossary.md": text})
+    edit(explained, "docs_src/glossary.md", "All that is kept", "Whatever is kept")
     meant = succeed(explained)
     assert (meant.drafted, meant.rendered) == (1, 1)
-    assert "Whatever" in (explained / "site/assets/previews/glossary.js").read_text()
-    make_site(explained, FILES | {"docs_src/glossary.md": text + "\nsay | another\n: To tell.\n"})
+    assert "Whatever" in read(explained, "assets/previews/glossary.js")
+    edit(explained, "docs_src/glossary.md", "$s$.\n", "$s$.\n\nsay | another\n: To tell.\n")
     succeed(explained)
-    assert "#say" in (explained / "site/pkg/one.html").read_text()
+    assert "#say" in read(explained, "pkg/one.html")
     # As a clean build would have it.
     (explained / "docs_src/glossary.md").unlink()
     succeed(explained)
     assert not (explained / "site/glossary.html").exists()
-    assert 'class="x g"' not in (explained / "site/pkg/one.html").read_text()
+    assert 'class="x g"' not in read(explained, "pkg/one.html")
 
 
 def test_a_glossary_with_a_fault_fails_the_build(explained: Path) -> None:

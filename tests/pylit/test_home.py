@@ -9,7 +9,7 @@ import html5lib
 import pytest
 from page_tools import SITE, view
 from site_tools import SITE as SETTINGS
-from site_tools import build, edit, make_site, succeed
+from site_tools import build, edit, make_site, read, succeed
 
 from pylit.config import load_config
 from pylit.diagnostics import Report
@@ -35,22 +35,15 @@ def two(x=1):
 INDEX = "---\ntitle: Home\n---\n\nBelow it.\n\n## Use\n\nAfter all.\n"
 
 
-def home(root: Path) -> str:
-    return (root / "site/index.html").read_text(encoding="utf-8")
-
-
 def excerpted(tmp_path: Path, excerpt: str = EXCERPT) -> Path:
-    root = make_site(tmp_path)
-    (root / "docs_src/site.toml").write_text(SETTINGS + excerpt, encoding="utf-8")
-    (root / "docs_src/pages/index.md").write_text(INDEX, encoding="utf-8")
-    (root / "pkg/two.py").write_text(TWO, encoding="utf-8")
-    return root
+    files = {"docs_src/site.toml": SETTINGS + excerpt, "pkg/two.py": TWO}
+    return make_site(tmp_path, files | {"docs_src/pages/index.md": INDEX})
 
 
 def test_the_home_page_shows_lines_of_a_lesson_and_the_note_of_one(tmp_path: Path) -> None:
     root = excerpted(tmp_path)
     succeed(root)
-    page = html5lib.parse(home(root), namespaceHTMLElements=False)
+    page = html5lib.parse(read(root, "index.html"), namespaceHTMLElements=False)
     demo = next(s for s in page.iter("section") if s.get("class") == "demo")
     lines = ["".join(code.itertext()) for code in demo.findall(".//pre/code")]
     assert lines == ["def two(x=1):", "return 2 * x"]
@@ -58,13 +51,13 @@ def test_the_home_page_shows_lines_of_a_lesson_and_the_note_of_one(tmp_path: Pat
     text = "".join(demo.itertext())
     # The note of the lit line, and what the author says before the first heading.
     assert "Twice. The double of x, see One." in text and "Below it." in text
-    assert "After all." not in text and "After all." in home(root)
+    assert "After all." not in text and "After all." in read(root, "index.html")
     # Links of the note lead from its own page, and are left out; there is no replay to open.
     assert demo.findall(".//a") == []
     # The page is made again when the lesson changes.
     edit(root, "pkg/two.py", "2 * x", "2 * x + 0")
     succeed(root)
-    assert "+ " in home(root).partition('class="demo"')[2].partition("</section>")[0]
+    assert "+ " in read(root, "index.html").partition('class="demo"')[2].partition("</section>")[0]
 
 
 @pytest.mark.parametrize(
@@ -82,14 +75,13 @@ def test_an_excerpt_of_what_is_not_there_is_a_fault(
 
 
 def test_a_bar_that_leads_nowhere_is_a_fault(tmp_path: Path) -> None:
-    root = make_site(tmp_path)
     text = SETTINGS.replace("[[group]]", 'bar = ["All", "notes", "nots"]\n\n[[group]]', 1)
-    (root / "docs_src/site.toml").write_text(text, encoding="utf-8")
+    root = make_site(tmp_path, {"docs_src/site.toml": text})
     (fault,) = build(root).report
     assert "`nots`" in fault.message and "notes" in (fault.hint or "")
     edit(root, "docs_src/site.toml", ', "nots"', "")
     succeed(root)
-    bar = re.findall(r'class="ends".*?</nav>', home(root), re.DOTALL)[0]
+    bar = re.findall(r'class="ends".*?</nav>', read(root, "index.html"), re.DOTALL)[0]
     assert re.findall('href="([^"]*)"', bar) == ["all.html#list-all", "notes.html"]
 
 
@@ -109,15 +101,15 @@ def test_the_line_that_installs_stands_above_the_one_that_imports() -> None:
 
 
 def test_an_install_line_with_an_unknown_repository_is_left_out(tmp_path: Path) -> None:
-    root = make_site(tmp_path)
     line = 'install = "pip install git+{repository}"\n'
-    for repository, shown in ((True, True), (False, False)):
-        text = SETTINGS if repository else SETTINGS.replace('repository = "someone/small"\n', "")
-        (root / "docs_src/site.toml").write_text(line + text, encoding="utf-8")
-        succeed(root)
-        page = (root / "site/pkg/one.html").read_text(encoding="utf-8")
-        assert ("pip install git+https://github.com/someone/small" in page) == shown
-        assert ("{repository}" in page, "pip install" in page) == (False, shown)
+    root = make_site(tmp_path, {"docs_src/site.toml": line + SETTINGS})
+    succeed(root)
+    page = read(root, "pkg/one.html")
+    assert "pip install git+https://github.com/someone/small" in page
+    assert "{repository}" not in page
+    edit(root, "docs_src/site.toml", 'repository = "someone/small"\n', "")
+    succeed(root)
+    assert "pip install" not in read(root, "pkg/one.html")
 
 
 def test_a_project_signs_its_pages_without_a_setting(

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from site_tools import FILES, make_site, succeed
+from site_tools import FILES, make_site, read, succeed
 
 from pylit.cli import main
 from pylit.diagnostics import Report
@@ -35,6 +35,9 @@ CELLS = [
 ]
 
 
+LONG = note("# 长")
+
+
 def written(cells: list[dict[str, Any]]) -> str:
     return json.dumps({"cells": cells})
 
@@ -61,22 +64,20 @@ def test_a_notebook_is_a_page_with_its_file_and_its_pictures_beside_it(tmp_path:
 
 
 def test_the_page_of_a_language_has_the_notebook_of_the_language(tmp_path: Path) -> None:
-    folder = make_site(tmp_path) / "notebooks"
-    (folder / "zh").mkdir(parents=True)
-    (folder / "grow.ipynb").write_text(written(CELLS))
-    (folder / "zh" / "grow.ipynb").write_text(written([note("# 长")]))
+    files = {"notebooks/grow.ipynb": written(CELLS), "notebooks/zh/grow.ipynb": written([LONG])}
+    make_site(tmp_path, files)
     assert main(["translate", "zh", "notebooks/grow"], tmp_path) == 0
     with (tmp_path / "docs_src/locale/zh/words.toml").open("a", encoding="utf-8") as words:
         words.write('"Nothing." = "空无一物。"\n')
     succeed(tmp_path)
-    site = tmp_path / "site"
-    assert 'alt="空无一物。"' in (site / "zh/notebooks/grow.html").read_text()
-    assert 'alt="Nothing."' in (site / "notebooks/grow.html").read_text()
-    assert (
-        "长" in json.loads((site / "zh/notebooks/grow.ipynb").read_text())["cells"][0]["source"][0]
-    )
-    assert 'href="grow.ipynb"' in (site / "zh/notebooks/grow.html").read_text()
-    assert 'href="grow.ipynb"' in (site / "notebooks/grow.html").read_text()
+    (cell,) = json.loads(read(tmp_path, "zh/notebooks/grow.ipynb"))["cells"]
+    assert cell == LONG
+    for page, about in (
+        ("zh/notebooks/grow.html", "空无一物。"),
+        ("notebooks/grow.html", "Nothing."),
+    ):
+        html = read(tmp_path, page)
+        assert 'href="grow.ipynb"' in html and f'alt="{about}"' in html
 
 
 def test_it_may_begin_in_any_way(tmp_path: Path) -> None:
@@ -110,11 +111,11 @@ def test_a_site_shows_them_and_pages_lead_to_them(tmp_path: Path) -> None:
     module = FILES["pkg/one.py"].replace("paper:", "notebook: notebooks/grow.ipynb\npaper:")
     site = make_site(tmp_path, {"notebooks/grow.ipynb": written(CELLS), "pkg/one.py": module})
     succeed(site)
-    page = (site / "site/pkg/one.html").read_text()
+    page = read(site, "pkg/one.html")
     assert '<li><a href="../notebooks/grow.html">Notebook</a></li>' in page
     assert f'<li><a href="{COLAB}">Open in Colab</a></li>' in page
-    assert '<a href="grow.ipynb">Download</a>' in (site / "site/notebooks/grow.html").read_text()
-    assert (site / "site/notebooks/grow.ipynb").read_text() == written(CELLS)
+    assert '<a href="grow.ipynb">Download</a>' in read(site, "notebooks/grow.html")
+    assert read(site, "notebooks/grow.ipynb") == written(CELLS)
 
 
 FAILED = {"output_type": "error", "ename": "F", "evalue": "never", "traceback": []}
@@ -128,10 +129,7 @@ def test_what_is_pasted_what_failed_drawings_and_raw_cells_are_shown(tmp_path: P
         note("---\nkernel: mine\n---\n") | {"cell_type": "raw"},
         note("See ![a curve](attachment:my%20c.png).")
         | {"attachments": {"my c.png": {"image/png": pasted}}},
-        code(
-            "1 / 0",
-            FAILED | {"traceback": ["\x1b[31mE\x1b[0m: <no>"]},
-        ),
+        code("1 / 0", FAILED | {"traceback": ["\x1b[31mE\x1b[0m: <no>"]}),
         code("2 / 0", FAILED),
         code("draw()", {"data": {"image/svg+xml": [svg], "text/plain": "<Figure>"}}),
         code("photo()", {"data": {"image/jpeg": pasted}}),

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from site_tools import build, edit, faults, make_site, pages, succeed
+from site_tools import build, edit, faults, make_site, pages, read, succeed
+from sweeps import in_turn
 
 from pylit.model import SourceFile
 from pylit.pages.draft import Drafter
@@ -43,8 +44,7 @@ def break_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 STAGES = [break_parsing, break_drafts, break_pages]
 
 
-@pytest.mark.parametrize("own", [True, False], ids=["own", "foreign"])
-@pytest.mark.parametrize("stop", STAGES)
+@pytest.mark.parametrize(("stop", "own"), in_turn(STAGES, [True, False]))
 def test_one_page_that_fails_is_a_diagnostic_with_its_path(
     stop: Callable[[pytest.MonkeyPatch], None],
     own: bool,
@@ -63,8 +63,7 @@ def test_one_page_that_fails_is_a_diagnostic_with_its_path(
     (fault,) = (d for d in outcome.report if d.code == "page-failed")
     assert "LookupError" in fault.message and "the lost <thing>" in fault.message
     assert not outcome.report.failed and pages(tmp_path / "site") == whole
-    page = (tmp_path / "site/pkg/two.html").read_text("utf-8")
+    page = read(tmp_path, "pkg/two.html")
     assert "Two &amp; &lt;two&gt;." in page and "<two>" not in page
     assert "lost <thing>" not in page
-    one = (tmp_path / "site/pkg/one.html").read_text("utf-8")
-    assert "More than none." in one
+    assert "More than none." in read(tmp_path, "pkg/one.html")

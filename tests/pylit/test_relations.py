@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from linked_sources import Project
-from site_tools import SITE, make_site, succeed
+from site_tools import SITE, edit, make_site, read, succeed
 
 from pylit.model import Uses
 
@@ -100,7 +100,7 @@ def bare():
 
 def lines(root: Path, page: str) -> list[str]:
     """The rows of the table at the end of a page, as text."""
-    text = (root / "site" / page).read_text()
+    text = read(root, page)
     rows = re.findall(r'<tr><th scope="row">(.*?)</th><td>(.*?)</td><td>(.*?)</td></tr>', text)
     plain = [[re.sub("<[^>]*>", "", cell) for cell in row] for row in rows]
     return [f"{name}: from {built or '-'}; by {used or '-'}" for name, built, used in plain]
@@ -109,7 +109,7 @@ def lines(root: Path, page: str) -> list[str]:
 def test_a_table_of_links_ends_the_page(tmp_path: Path) -> None:
     root = make_site(tmp_path, FILES)
     succeed(root)
-    two = (root / "site/pkg/two.html").read_text()
+    two = read(root, "pkg/two.html")
     assert '<a class="x" href="one.html#Part" data-x="pkg.one.Part">Part</a>' in two
     # Helpers are replaced by what they use; what returns nothing, and what is private, is no part.
     # None is built from itself.
@@ -123,17 +123,14 @@ def test_a_table_of_links_ends_the_page(tmp_path: Path) -> None:
     ]
 
 
-SETTINGS = (
-    SITE
-    + """
+RELATION = """
 [[relation]]
 decorator = "kernel_for"
 on_function = "Kernel <for>"
 on_argument = "Also computed by the kernel"
 """
-)
 KERNELS = {
-    "docs_src/site.toml": SETTINGS,
+    "docs_src/site.toml": SITE + RELATION,
     "pkg/kernels.py": '"""Kernels."""\n\n\ndef kernel_for(method, owner):\n    return id\n',
     "pkg/lesson.py": '''"""Lesson."""
 
@@ -168,12 +165,12 @@ def other(layer, x):
 def test_a_decorator_relates_its_function_to_its_argument(tmp_path: Path) -> None:
     root = make_site(tmp_path, KERNELS)
     succeed(root)
-    lesson = (root / "site/pkg/lesson.html").read_text()
+    lesson = read(root, "pkg/lesson.html")
     assert 'the kernel <a class="x" href="fast.html#fused" data-x="pkg.fast.fused">' in lesson
-    fast = (root / "site/pkg/fast.html").read_text()
+    fast = read(root, "pkg/fast.html")
     assert 'Kernel &lt;for&gt; <a class="x" href="lesson.html#Layer.forward"' in fast
     assert fast.count("Kernel &lt;for") == 1
     # It is a matter of the settings alone: no other decorator says anything.
-    make_site(root, {"docs_src/site.toml": SITE})
+    edit(root, "docs_src/site.toml", RELATION, "")
     succeed(root)
-    assert "by the kernel" not in (root / "site/pkg/lesson.html").read_text()
+    assert "by the kernel" not in read(root, "pkg/lesson.html")

@@ -134,10 +134,10 @@ def test_a_function_inside_a_function_is_linked_to_its_line():
 
 
 def test_time_is_linear_in_the_bindings_of_a_name():
-    project = Project({"m.py": "x = 1\n" + "x = f(x)\nx.a = x.b\n" * 10_000})
+    project = Project({"m.py": "x = 1\n" + "x = f(x)\nx.a = x.b\n" * 5_000})
     before = time.process_time()
-    assert len(project.resolver("m.py").tokens()) == 30_000
-    assert time.process_time() - before < 5
+    assert len(project.resolver("m.py").tokens()) == 15_000
+    assert time.process_time() - before < 3
 
 
 # --- scopes ---------------------------------------------------------------------------------------

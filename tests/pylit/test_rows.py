@@ -53,14 +53,10 @@ def test_every_line_is_shown_once():
 
 
 P, H, FIGURE = "<p>a &gt; b<br>c</p>\n", '<h2 id="h">T</h2>\n', '<figure class="fig">f</figure>\n'
-CODE, TABLE = (
-    '<pre class="fence"><code>x</code></pre>\n',
-    '<div class="table-scroll"><table></table></div>',
-)
-ANSWER, ALERT = (
-    "<details><summary>A</summary><p>b</p></details>",
-    '<div class="alert"><p>!</p></div>',
-)
+CODE = '<pre class="fence"><code>x</code></pre>\n'
+TABLE = '<div class="table-scroll"><table></table></div>'
+ANSWER = "<details><summary>A</summary><p>b</p></details>"
+ALERT = '<div class="alert"><p>!</p></div>'
 
 
 @pytest.mark.parametrize(
@@ -102,24 +98,16 @@ def test_an_introduction_with_a_figure_leaves_the_imports_alone():
 
 
 def test_what_is_not_translated_stands_beside_its_pictures_too():
-    passages = [
-        '<div class="original" lang="en">\n<p>one</p>\n<figure>a</figure>\n</div>\n',
-        '<div class="original" lang="en">\n<p>two</p>\n</div>\n',
-        '<div class="original" lang="en">\n<p>three</p>\n<figure>b</figure>\n</div>\n',
-        '<div class="original" lang="en">\n<h2>Next</h2>\n<p>four</p>\n</div>\n',
-    ]
-    found = rows([Row("", "".join(passages))])
-    lang = ' lang="en"'
+    def original(html: str) -> str:
+        return f'<div class="original" lang="en">\n{html}\n</div>\n'
+
+    passages = "<p>one</p>\n<figure>a</figure>", "<p>two</p>", "<p>three</p>\n<figure>b</figure>"
+    after = "<h2>Next</h2>\n<p>four</p>"
+    found = rows([Row("", "".join(map(original, (*passages, after))))])
     assert [(row.note, row.picture) for row in found] == [
-        (
-            '<div class="original" lang="en">\n<p>one</p>\n</div>\n',
-            '<figure lang="en">a</figure>\n',
-        ),
-        (
-            '<div class="original" lang="en">\n<p>two</p>\n<p>three</p>\n</div>\n',
-            f"<figure{lang}>b</figure>\n",
-        ),
-        ('<div class="original" lang="en">\n<h2>Next</h2>\n<p>four</p>\n</div>\n', ""),
+        (original("<p>one</p>"), '<figure lang="en">a</figure>\n'),
+        (original("<p>two</p>\n<p>three</p>"), '<figure lang="en">b</figure>\n'),
+        (original(after), ""),
     ]
 
 

@@ -48,24 +48,17 @@ class Site:
         self.listeners.append(threading.Thread(target=work, daemon=True))
         self.listeners[-1].start()
 
-    def get(self, path: str, host: str | None = None) -> tuple[int, str, str]:
-        """Status, content type and text; asked for by another name if `host` is one."""
+    def get(self, path: str, host: str = "") -> tuple[int, Message, str]:
+        """Status, headers and text; asked for by another name if `host` is one."""
         headers = {"Host": host} if host else {}
         request = urllib.request.Request(self.address + path, headers=headers)
         try:
-            with urllib.request.urlopen(request, timeout=20) as answer:
-                return answer.status, answer.headers["Content-Type"], answer.read().decode()
+            answer = urllib.request.urlopen(request, timeout=20)
         except urllib.error.HTTPError as error:
-            return error.code, error.headers["Content-Type"], error.read().decode()
-
-    def headers(self, path: str, host: str = "localhost") -> Message:
-        """The headers of an answer, whatever its status."""
-        request = urllib.request.Request(self.address + path, headers={"Host": host})
-        try:
-            with urllib.request.urlopen(request, timeout=20) as answer:
-                return answer.headers
-        except urllib.error.HTTPError as error:
-            return error.headers
+            answer = error
+        with answer:
+            endless = answer.headers["Content-Type"].startswith("text/event-stream")
+            return answer.status, answer.headers, "" if endless else answer.read().decode()
 
     def events(self) -> States:
         """The states that a browser is told of, from now on."""
@@ -110,12 +103,12 @@ def until(states: States, *, fault: bool = False, after: str = "") -> dict[str, 
 
 
 def test_a_site_while_it_is_written(site: Site) -> None:
-    status, kind, home = site.get("")
-    assert (status, kind) == (200, "text/html; charset=utf-8")
+    status, headers, home = site.get("")
+    assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
     version = re.search(r'reload.js" data-version="(\w+)"', home)
     assert version and 'href="pkg/one.html"' in home
-    assert site.get("__pylit__/reload.js")[1].startswith("text/javascript")
-    assert site.get("assets/site.css")[1].startswith("text/css")
+    assert site.get("__pylit__/reload.js")[1]["Content-Type"].startswith("text/javascript")
+    assert site.get("assets/site.css")[1]["Content-Type"].startswith("text/css")
     status, _, missing = site.get("pkg/nowhere.html")
     assert status == 404 and "Page not found" in missing and "reload.js" in missing
     assert site.get("%2e%2e/%2e%2e/etc/passwd")[0] == 404
@@ -129,19 +122,14 @@ def test_a_site_while_it_is_written(site: Site) -> None:
         assert "__pylit__" not in path.read_text(), "the reload script is never written"
 
     # Another site can neither include a draft's search index, which is a script, nor frame a page.
-    for path in (
-        "",
-        "nowhere",
-        "__pylit__/events",
-        "__pylit__/reload.js",
-        "assets/search-index.js",
-    ):
-        headers = site.headers(path)
+    scripts = "__pylit__/events", "__pylit__/reload.js", "assets/search-index.js"
+    for path in ("", "nowhere", *scripts):
+        headers = site.get(path)[1]
         assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
         assert headers["X-Content-Type-Options"] == "nosniff"
         assert headers["X-Frame-Options"] == "DENY"
         assert headers["Content-Security-Policy"] == "frame-ancestors 'none'"
-    assert site.headers("", host="drafts.example.org")["X-Frame-Options"] == "DENY"
+    assert site.get("", host="drafts.example.org")[1]["X-Frame-Options"] == "DENY"
 
     states = site.events()
     first = states.get(timeout=30)
@@ -165,15 +153,15 @@ def test_a_site_while_it_is_written(site: Site) -> None:
         time.sleep(0.5)
         with suppress(FileNotFoundError):  # a file was moved to its place meanwhile
             now = tree(site.root / "site")
-    one.rename(site.root / "pkg/one.txt")
-    (site.root / "pkg/sub").mkdir()
+    # One change of the sources, or a busy machine builds the site between two.
     (site.root / "site/pkg/three.html").write_text("in the way")
-    (site.root / "pkg/three.py").write_text("x = 1\n")
+    (site.root / "pkg/sub").mkdir()
+    one.rename(site.root / "pkg/three.py")
     broken = until(states, fault=True)
     assert "in the way" in broken["fault"]
     (site.root / "site/pkg/three.html").unlink()
     assert tree(site.root / "site") == good, "the last good site stays"
-    (site.root / "pkg/one.txt").rename(one)
+    (site.root / "pkg/three.py").rename(one)
     until(states)
 
     assert site.close() == 0

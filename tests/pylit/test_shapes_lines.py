@@ -1,33 +1,9 @@
-"""Lines of a page: a whole module with its chips, and runs that move with the lines of code."""
-
-from pathlib import Path
+"""Runs that move with the lines of code."""
 
 import pytest
-from shape_tools import AXES, module_of, plain
-from shape_tools import run as run_traces
 
-from pylit.runs.shapes.check import check
-from pylit.runs.shapes.lines import module_lines, read_run
-from pylit.runs.shapes.plan import read_plan
+from pylit.runs.shapes.lines import read_run
 from pylit.runs.tasks import read_code
-
-GOLDEN = Path(__file__).with_name("golden") / "shapes"
-
-
-def test_a_run_becomes_the_golden_listing(tmp_path: Path):
-    source = (GOLDEN / "memory.py").read_text(encoding="utf-8")
-    module = module_of(source, tmp_path)
-    plan = read_plan(source)
-    traced = run_traces(module, (GOLDEN / "memory.trace.py").read_text(encoding="utf-8"))
-    shapes = module_lines(source, plan, traced)
-    listing = []
-    for number, line in enumerate(source.split("\n"), start=1):
-        rail = ":" if number in shapes.unreached else " "
-        chip = plain(shapes.chips.get(number, ""))
-        listing.append(f"{rail}{line:92}{chip}".rstrip())
-    assert "\n".join(listing).rstrip() + "\n" == (GOLDEN / "memory.txt").read_text(encoding="utf-8")
-    assert check(module, plan, traced, AXES) == []
-
 
 TEXT = '''\
 """A note."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from linked_sources import module
-from site_tools import build, make_site, succeed
+from site_tools import build, edit, make_site, read, succeed
 
 from pylit.notes.symbols import symbol_rows
 
@@ -71,10 +71,6 @@ def test_a_row(row: str, expected: tuple[list[str], list[str]]) -> None:
     assert rows(row) == [expected]
 
 
-def page(root: Path, name: str = "pkg/one.html") -> str:
-    return (root / "site" / name).read_text(encoding="utf-8")
-
-
 def code(html: str) -> str:
     """The code of a page, its marks as ``{1:name}``."""
     lines = "".join(re.findall(r"<code[^>]*>(<i class=\"n.*?)</code>", html, re.DOTALL))
@@ -85,7 +81,7 @@ def code(html: str) -> str:
 
 def test_symbols_and_variables_have_a_class_in_common(tmp_path: Path) -> None:
     succeed(make_site(tmp_path, {"pkg/one.py": MODULE}))
-    html = page(tmp_path)
+    html = read(tmp_path, "pkg/one.html")
     marks = re.findall(r'<mjx-c[^>]* class="(y\d+) [^>]*>(.)</mjx-c>', html)
     # Two in the equation, one in each row, two in a meaning; then those of the notes.
     expected = [("y1", "𝑄"), ("y2", "𝐾"), ("y1", "𝑄"), ("y2", "𝐾"), ("y6", "𝑑")]
@@ -109,14 +105,13 @@ def test_the_table_may_stand_behind_the_code(tmp_path: Path) -> None:
     head, table = MODULE[: MODULE.index("| Symbol")], MODULE[MODULE.index("| Symbol") :]
     table, rest = table.split('"""\n', 1)
     comment = "".join(f"# {line}\n" for line in table.splitlines())
-    moved = (
-        f'{head}"""\n{rest}\n\n# <details><summary>Symbols</summary>\n#\n{comment}#\n# </details>\n'
-    )
+    folded = f"# <details><summary>Symbols</summary>\n#\n{comment}#\n# </details>\n"
+    moved = f'{head}"""\n{rest}\n\n{folded}'
     succeed(make_site(tmp_path, {"pkg/one.py": moved}))
-    shown = code(page(tmp_path))
+    shown = code(read(tmp_path, "pkg/one.html"))
     assert "def attend(self, {1:query}, {2:key}):" in shown
     assert "{3:scores} = {1:query} @ {2:key}" in shown
-    (tmp_path / "pkg/one.py").write_text(moved.replace("| `scores` |", "| `skores` |"))
+    edit(tmp_path, "pkg/one.py", "| `scores` |", "| `skores` |")
     (fault,) = [d for d in build(tmp_path).report if d.code == "symbol-unknown"]
     line = moved.splitlines()[fault.line - 1].replace("scores", "skores")
     assert line[fault.column - 1 :].startswith("skores") or "`skores`" in line
@@ -158,6 +153,6 @@ def test_a_foreign_package_is_linked_and_never_complained_of(tmp_path: Path) -> 
     wrong = MODULE.replace("| `scores` |", "| `score` |").replace("`maps`", "`maps`, `x`, `y`")
     make_site(tmp_path, {"pkg/one.py": wrong})
     succeed(tmp_path, sources=(tmp_path / "pkg",), check=False)
-    html = page(tmp_path)
+    html = read(tmp_path, "pkg/one.html")
     assert "{1:query}, {2:key}" in code(html)
     assert "y3" not in code(html).split("attend", 1)[1].split("return", 1)[0]

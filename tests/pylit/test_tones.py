@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from site_tools import build, make_site, succeed
+from site_tools import build, make_site, read, succeed
 
 from pylit.notes.tones import Tones, read_tones
 
@@ -71,7 +71,7 @@ def attend(query, keys, size):
 
 def test_words_and_symbols_have_their_colours_up_to_the_code(tmp_path: Path):
     succeed(make_site(tmp_path, {"pkg/one.py": LESSON}))
-    page = (tmp_path / "site/pkg/one.html").read_text("utf-8")
+    page = read(tmp_path, "pkg/one.html")
     head, _, code = page[page.index("<main") :].partition('id="attend"')
     words = re.findall(r'<span class="t(\d)">(\w+)</span>', head)
     assert words == [("3", "query"), ("1", "key")]
