@@ -256,6 +256,11 @@ def test_the_page_has_each_line_of_both(built: Path):
     for side, name in ((1, "one"), (2, "two")):
         lesson = read(built, f"pkg/{name}.html")
         assert sorted(n for row in found for n in row[side]) == code_lines(lesson)
+    same = [len(new) for how, _, new in found if how.startswith("same")]
+    other = [row for row in found if not row[0].startswith("same")]
+    expected = [sum(same), *(sum(len(row[side]) for row in other) for side in (1, 2))]
+    counted = re.findall(r"(\d+) (?:lines are the same|only in)", re.sub("<[^>]*>", "", page))
+    assert list(map(int, counted)) == expected
     assert "<h1>One and Two compared</h1>" in page
     heads = re.findall(r"<h([23]) id=\"([^\"]+)\">", page)
     assert heads == [
