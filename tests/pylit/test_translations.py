@@ -253,7 +253,21 @@ def test_a_translation_has_the_formulas_and_links_of_its_note(
     line = (tmp_path / ONE).read_text().split("\n").index(text) + 1
     assert (fault.path, fault.code) == (ONE, "translation")
     assert fault.line == line or place == "in short"
+    assert fault.source_line.startswith(f"# {place} · ")
     assert fault.message.startswith(message)
+
+
+def test_a_translation_has_the_links_and_citations_of_its_note(tmp_path: Path) -> None:
+    work = "@misc{abel2001one, author={Abel, A.}, title={One}, year={2001}, eprint={2001.00001}}\n"
+    english = "# Notes\n\n[Two](../../pkg/two.py), see [@abel2001one].\n"
+    files = {"docs_src/references.bib": work, "docs_src/pages/notes.md": english}
+    begin(tmp_path, "notes", files=files)
+    notes = "docs_src/locale/zh/pages/notes.md"
+    fill(tmp_path, notes, {"page, 1": "# 注\n\n二。"})
+    (fault,) = build(tmp_path, check=True).report
+    assert "link `../../pkg/two.py`" in fault.message and "`@abel2001one`" in fault.message
+    edit(tmp_path, notes, "二。", "[二](../../pkg/two.py)，见 [@abel2001one]。")
+    succeed(tmp_path, check=True)
 
 
 def test_faults_of_a_translation_are_told_where_it_is_written(tmp_path: Path) -> None:
