@@ -1,26 +1,23 @@
 // Multi-head attention of a trained transformer: its heads as maps and lines, heads switched off,
-// the next token, and text that it writes. On a Chinese page the model has read poems, see `tang.js`.
+// the next token, and text that it writes.
 "use strict";
-live.panel = { title: _("A transformer with 12 heads"), needs: ["autoregressive"] };
-live.panel.needs.push(...(document.documentElement.lang.startsWith("zh") ? ["tang", "weights/tang", "weights/verse"] : ["weights/autoregressive"]));
+live.panel = { title: _("A transformer with 12 heads"), needs: ["autoregressive"], weights: ["weights/autoregressive"], poems: "tang" };
 // What is the model's own: its name, texts, observations (a sentence, a text, a head, whether that is off, a query), and how it writes.
-live.shakespeare = () => {
+live.panel.of_shakespeare = () => {
   const [king, juliet, name] = ["KING RICHARD II:\nWhat must the king do now?", "JULIET:\nO Romeo, Romeo! wherefore art thou Romeo?", "ROMEO:\nWhat is thy na"];
   return {
-    name: "autoregressive",
-    text: { value: king, examples: [king, juliet, name] },
+    ...live.shakespeare, name: "autoregressive", first: 2,
+    text: { examples: [king, juliet, name] },
     observations: [
       [_("Layer 2, head 1 looks for the line break after the speaker's name: it keeps 47 % of its weight there, on average, while every other head gives it 6 % or less."), king, [1, 0]],
       [_("Layer 3, head 1 attends to the character before: 65 % of its weight, on average."), juliet, [2, 0]],
       [_("After “What is thy na” the model expects “m” with 58 %. Without layer 2, head 3 it is 15 %, and “t” is likelier."), name, [1, 2], true],
     ],
-    first: 2, written: _("Write on"), about: live.about,
-    writer: (model, field, step, read) => live.writer(model, { read, step }),
   };
 };
-live.panel.fill = (panel) => {
+live.panel.fill = (panel, own = live.panel.of_shakespeare()) => {
   const { el, slices, visible, percent, joined, quoted, slider, button, group, pair } = live;
-  const own = (live.tang ?? live.shakespeare)(), model = live.models[own.name], { step } = live.autoregressive;
+  const model = live.models[own.name], { step } = live.autoregressive;
   const { n_layers, heads, max_len } = model.config;
   const off = new Set();
   let tokens = [], read = [], plain = [], chosen = [0, 0], query = 0, run = 0;

@@ -22,7 +22,7 @@
     const answer = read(k);
     const error = v.map((value, e) => value - subtract * answer[e]);
     faded = faded.map((value, i) => value + beta * k[Math.floor(i / width)] * error[i % width]);
-    return { k, v, beta, alpha, answer, error, memory: faded, found: read(q) };
+    return { q, k, v, beta, alpha, answer, error, memory: faded, found: read(q) };
   };
 
   const mixer = (x, w, { heads, gated }, { recent, memories }, { forget, subtract }) => {
@@ -71,5 +71,17 @@
     return { logits: linear(rms_norm(x, w["norm.weight"]), w["output.weight"]), state: after };
   };
 
-  live.delta_net = { step };
+  // What a memory answers to a query is a sum of the values that were written. The model never computes
+  // their weights: each is β times the dot product of the key with the query, taken back through all
+  // later writes. `steps` are those of a head, up to the query.
+  const answer_weights = (steps) => {
+    let { q: query } = steps.at(-1);
+    return steps.reduceRight((weights, { k, alpha, beta }) => {
+      const weight = beta * k.reduce((sum, number, d) => sum + number * query[d], 0);
+      query = query.map((number, d) => alpha * (number - weight * k[d]));
+      return [weight, ...weights];
+    }, []);
+  };
+
+  live.delta_net = { step, answer_weights };
 }

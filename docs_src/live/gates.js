@@ -1,11 +1,17 @@
 // Gates and states of the cells of an LSTM or a GRU along a text, and what a forced gate changes.
 "use strict";
+// Speeches that show both.
+live.speeches = { examples: [
+  "KING RICHARD II:\nWhat must the king do now? must he submit?\nThe king shall do it: must he be deposed?\n\nROMEO:\nBut, soft! what light through yonder window breaks?",
+  "JULIET:\nO Romeo, Romeo! wherefore art thou Romeo?\nDeny thy father and refuse thy name;",
+] };
 // `rows` are what is shown of a cell: label, name in a sentence, key in the state of a layer, whether
 // it is a gate. The last one is the state, which may have a colour of its own: `ink`.
-// `known` are cells with a meaning: name, layer, cell. `held` is the gate that can be forced.
-live.gates = (panel, { name, rows, known, held, example, examples, observations, about }) => {
+// `known` are cells with a meaning: name, layer, cell. `held` is the gate that can be forced. The model
+// `name` is run by the script `cell`. Texts and what writes them are those of `live.shakespeare` or `live.poems`.
+live.gates = (panel, { name, cell = name, rows, known, held, legend, text, written, writer, about, under, observations }) => {
   const { el, slices, visible, joined, quoted, slider, select, group } = live;
-  const model = live.models[name], { step } = live[name], { n_layers, d_hidden } = model.config;
+  const model = live.models[name], { step } = live[cell], { n_layers, d_hidden } = model.config;
   const state = rows.at(-1), forces = [[_("as computed")], [_("always closed, 0"), 0], [_("always open, 1"), 1]];
   let [, layer, unit] = known[0];
   let tokens = [], seen = [], read = [], plain = [], at = 0, forced = 0, run = 0;
@@ -16,7 +22,7 @@ live.gates = (panel, { name, rows, known, held, example, examples, observations,
   const step_with = (token, state) => step(model, token, state, change);
   const compute = async () => {
     const own = ++run, stale = () => own !== run, ids = tokens;
-    writer.stop();
+    writing.stop();
     const found = await slices(live.reading(ids, step_with), stale);
     if (stale()) return;
     const before = forced ? await slices(live.reading(ids, (token, state) => step(model, token, state)), stale) : found;
@@ -30,7 +36,9 @@ live.gates = (panel, { name, rows, known, held, example, examples, observations,
 
   // A column for each character: its letter, and a bar for each gate and for the state, in lines that
   // fill the view. A phone has one line, which scrolls sideways.
-  const strips = el("div", { className: "gates", role: "group", tabIndex: 0 });
+  // Chinese characters are wider than letters.
+  const strips = el("div", { className: "gates", role: "group", tabIndex: 0 }), column = model.characters.length > 100 ? 18 : 12;
+  strips.style.setProperty("--column", `${column}px`);
   strips.setAttribute("aria-label", _("Gates and state of the cell at each character; choose one with “Character”, and read its numbers below"));
   const range = el("p", { className: "small" });
   strips.onpointerover = strips.onpointerdown = ({ target }) => {
@@ -75,7 +83,7 @@ live.gates = (panel, { name, rows, known, held, example, examples, observations,
     return starts;
   };
   // Characters beside the names of the rows.
-  const fits = () => (innerWidth < 960 ? Infinity : Math.max(8, Math.floor((strips.clientWidth - 60) / 12)));
+  const fits = () => (innerWidth < 960 ? Infinity : Math.max(8, Math.floor((strips.clientWidth - 60) / column)));
   let drawn = 0;
   new ResizeObserver(() => { if (fits() !== drawn) show() }).observe(strips);
 
@@ -122,22 +130,22 @@ live.gates = (panel, { name, rows, known, held, example, examples, observations,
       : _("Loss: {0} nats per character, a probability of {1} % on geometric average.", told[0], told[2]);
   };
 
-  const field = live.text_field(model, { most: 170, value: example, examples: [example, ...examples] },
+  const field = live.text_field(model, { most: 170, ...text },
     (ids) => { tokens = ids; at = ids.length - 1; compute() });
-  const writer = live.writer(model, { read: () => tokens, step: step_with });
-  // An observation: a cell, the character to look at, and a forced gate.
-  const demonstrate = ([l, u], position, force = 0) => () => {
+  const writing = writer(model, field, step_with, () => tokens);
+  // An observation: a cell, the character to look at, a forced gate, and a text.
+  const demonstrate = ([l, u], position, force = 0, example = text.examples[0]) => () => {
     [layer, unit, forced] = [l, u, force];
     field.set(example);
     at = position;
   };
   live.lay_out(panel, {
-    input: field,
+    input: field, under,
     seen: live.observations(observations.map(([said, ...shown]) => [said, demonstrate(...shown)])),
-    controls: group(_("Gates and state of a cell"), cells, layers, units, force, place, sentence, el("p", { className: "small" }, about)),
+    controls: group(_("Gates and state of a cell"), cells, layers, units, force, place, sentence, el("p", { className: "small" }, legend)),
     view: [strips, range],
     outcome: group(_("Next character"), after, next, cost),
-    after: group(_("Write on"), el("p", { className: "small" }, _("With the gate as it is set above.")), writer),
-    foot: live.about(model),
+    after: group(written, el("p", { className: "small" }, _("With the gate as it is set above.")), writing),
+    foot: about(model),
   });
 };

@@ -71,7 +71,7 @@
 
   // A text field with examples. `changed(tokens)` gets tokens of `least` to `most` characters;
   // anything else gets a sentence. `encode` makes tokens of a text.
-  const text_field = (model, { examples, most, value, label = _("Text, up to {0} characters", most), encode = live.encode }, changed) => {
+  const text_field = (model, { examples, most, value = examples[0], label = _("Text, up to {0} characters", most), encode = live.encode }, changed) => {
     const fault = fault_line();
     const input = el("textarea", { rows: 2, spellcheck: false, value });
     const read = () => {
@@ -322,10 +322,11 @@
 
   // One screen: the input, what there is to see, and beside one another what a reader changes, what it
   // changes, and the outcome. A phone stacks them, and the outcome stays at the bottom of its window.
-  // `first` is the observation that is shown at first.
-  const lay_out = (panel, { input, seen, first = 0, controls, view, outcome, after = [], foot = [] }) => {
+  // `first` is the observation that is shown at first. What comes `after` stands below the outcome or,
+  // where the view is low, `under` it.
+  const lay_out = (panel, { input, seen, first = 0, under = false, controls, view, outcome, after = [], foot = [] }) => {
     const part = (className, children) => el("div", { className }, ...[children].flat());
-    const work = part("work", [part("controls", controls), part("view", view), part("outcome", outcome), part("after", after)]);
+    const work = part(under ? "work under" : "work", [part("controls", controls), part("view", view), part("outcome", outcome), part("after", after)]);
     panel.append(part("input", input), seen, work, part("footnote", foot));
     // What was shown is no longer shown once a reader changes something.
     for (const sign of ["input", "change"])
@@ -335,15 +336,34 @@
 
   // The page's script calls this when the button is pressed, when the panel's section is the address
   // (`from` is "address"), and when a reader comes near. The script of the panel sets `live.panel`:
-  // what it needs, and a function that fills a section.
+  // what it needs, its `weights` where there is a second model, and a function that fills a section.
+  // That second model has read `poems`; on a Chinese page it comes first, and a reader may choose.
   let loaded;
+  const both = () => document.documentElement.lang.startsWith("zh") && "poems" in live.panel;
+  const scripts = async (...names) => { for (const name of names) await window.pylit.load(`live/${name}.js`) };
+  const model_scripts = ({ weights = [], poems }, chinese) => (chinese ? ["poems", poems, "weights/verse", `weights/${poems}`] : weights);
   const load = async (name) => {
     const style = el("link", { rel: "stylesheet", href: new URL("live.css", base) });
     const styled = new Promise((onload, onerror) => Object.assign(style, { onload, onerror }));
     document.head.append(style);
-    for (const script of ["tensors", name]) await window.pylit.load(`live/${script}.js`);
-    for (const script of live.panel.needs) await window.pylit.load(`live/${script}.js`);
+    await scripts("tensors", name);
+    await scripts(...live.panel.needs, ...model_scripts(live.panel, both()));
     await styled;
+  };
+  // `put(panel)` brings it into the page, where it is filled; returns its title.
+  const show = (put, chinese) => {
+    const own = chinese ? live.panel.of_poems() : undefined;
+    const title = el("h3", { id: "live", tabIndex: -1 }, own?.title ?? live.panel.title);
+    const panel = el("section", { className: "live" }, title);
+    panel.setAttribute("aria-labelledby", "live");
+    if (both())
+      panel.append(live.choice(chinese, async (other) => {
+        await scripts(...model_scripts(live.panel, other));
+        show((made) => panel.replaceWith(made), other).nextSibling.querySelector("select").focus();
+      }));
+    put(panel);
+    live.panel.fill(panel, own);
+    return title;
   };
   const open = async (pressed, from) => {
     const place = pressed.closest("figure"), section = place.closest(".s") ?? place;
@@ -358,15 +378,11 @@
     // Nothing that a reader sees moves unasked: the panel opens below the window, or above it.
     const { bottom } = section.getBoundingClientRect();
     if (!pressed.isConnected || (from === "near" && bottom > 0 && bottom < innerHeight)) return;
-    const title = el("h3", { id: "live", tabIndex: -1 }, live.panel.title);
-    const panel = el("section", { className: "live" }, title);
-    panel.setAttribute("aria-labelledby", "live");
-    section.after(panel);
     pressed.parentElement.remove();
-    live.panel.fill(panel);
+    const title = show((panel) => section.after(panel), both());
     if (from === "near") return;
     title.focus({ preventScroll: true });
-    panel.scrollIntoView();
+    title.parentElement.scrollIntoView();
   };
 
   // The names of all heads, layer by layer.
@@ -377,6 +393,9 @@
     _("{0} parameters, each stored in one byte (int8, with a scale for each row of a matrix), trained on Tiny Shakespeare. Loss on the part that was held back: {1} nats per character before the rounding to bytes, {2} after it.",
       grouped(model.parameters), model.loss.before.toFixed(3), model.loss.after.toFixed(3)));
 
+  // What a panel of Shakespeare says and does otherwise than one of poems, see `poems.js`.
+  const shakespeare = { text: { examples }, written: _("Write on"), about, writer: (model, field, step, read) => writer(model, { read, step }) };
+
   Object.assign(live, { el, slices, visible, percent, joined, grouped, quoted, head_names, slider, select, button, text_field, heat_map, letters,
-    fault_line, lay_out, arcs, bars, likeliest, reading, loss_of, examples, writer, observations, pair, group, open, about });
+    fault_line, lay_out, arcs, bars, likeliest, reading, loss_of, examples, writer, observations, pair, group, open, about, shakespeare });
 }

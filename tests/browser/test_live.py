@@ -8,10 +8,17 @@ from browser_tools import LESSONS, MHA, PANELS, READY, Visit, each_in_one_look, 
 from playwright.sync_api import expect
 from sweeps import swept
 
+from docs_src.lessons import URLS
+
 pytestmark = pytest.mark.browser
 
-#: With the page whose model has read Chinese.
-IN_PAGES = [*PANELS, f"zh/{MHA}"]
+#: The Chinese pages with a model that has read poems, and what that model is called.
+POEMS = {
+    f"zh/{URLS['mha']}": "tang",
+    f"zh/{URLS['lstm']}": "tang_lstm",
+    f"zh/{URLS['gated_delta_net']}": "tang_delta_net",
+}
+IN_PAGES = [*PANELS, *POEMS]
 #: How far a page moved what was seen, without the reader.
 MOVED = """new Promise(resolve => new PerformanceObserver(list => resolve(list.getEntries()
   .reduce((sum, { value, hadRecentInput }) => sum + (hadRecentInput ? 0 : value), 0)))
@@ -145,22 +152,48 @@ def test_a_model_that_does_not_load_gets_a_sentence(visit: Callable[..., Visit])
     window.faults = [fault for fault in window.faults if "Failed to load" not in fault]
 
 
-def test_on_a_chinese_page_it_writes_a_poem_with_the_heads_that_a_reader_gives(
-    visit: Callable[..., Visit],
+def weights_of(window: Visit) -> list[str]:
+    """The weights that a page has loaded."""
+    return [url.rpartition("/")[2] for url in window.requests if "/live/weights/" in url]
+
+
+@pytest.mark.parametrize(("url", "name"), POEMS.items())
+def test_a_chinese_page_has_poems_first_and_shakespeare_on_demand(
+    url: str, name: str, visit: Callable[..., Visit]
 ):
-    window = opened(visit, f"zh/{MHA}", 1440, "light")
+    window = opened(visit, url, 1440, "light")
+    page, text = window.page, window.page.locator(".live textarea")
+    poems = [f"{name}.js", "verse.js"]
+    assert sorted(weights_of(window)) == sorted(poems)
+    expect(text).to_have_value(re.compile("白日依山尽"))
+    choice = page.locator(".live > .knob select")
+    choice.select_option("莎士比亚")
+    expect(text).to_have_value(re.compile("ROMEO"), timeout=60_000)
+    page.wait_for_function(READY, timeout=60_000)
+    assert len(weights_of(window)) == len(poems) + 1
+    # The choice is made anew, and keeps the focus.
+    expect(choice).to_be_focused()
+    choice.select_option("唐诗")
+    expect(text).to_have_value(re.compile("白日依山尽"))
+
+
+@pytest.mark.parametrize("url", swept(POEMS, *POEMS))
+def test_on_a_chinese_page_it_writes_a_poem_with_the_heads_that_a_reader_gives(
+    url: str, visit: Callable[..., Visit]
+):
+    window = opened(visit, url, 1440, "light")
     page = window.page
-    loaded = [url.rpartition("/")[2] for url in window.requests if "/live/weights/" in url]
-    assert loaded == ["tang.js", "verse.js"]
     heads, write = page.locator(".live input[type=text]"), page.locator(".live .writer > button")
     poem, field = page.locator(".live .writer .written"), page.locator(".live textarea")
-    for given in ("山水风月", ""):
+    form = page.get_by_label("体裁")
+    for given, width in (("山水风月", 5), ("山水风月", 7), ("", 5)):
         heads.fill(given)
+        form.select_option("七言绝句" if width == 7 else "五言绝句")
         field.fill("白日依山尽，黄河入")
         write.press("Enter")
         expect(write).to_have_text("写诗", timeout=60_000)
         lines = re.findall("[^，。\n]+", poem.inner_text())
-        assert [len(line) for line in lines] == [5, 5, 5, 5]
+        assert [len(line) for line in lines] == [width] * 4
         # What it has written is what one sees attention in.
         assert field.input_value() == poem.inner_text()
         if given:

@@ -12,7 +12,7 @@ import torch
 from playwright.sync_api import sync_playwright
 from sweeps import swept
 
-from docs_src.live import recall
+from docs_src.live import poems, recall
 from docs_src.live.export import NAMES, model_as_delivered, rounded_model
 from labml_nn.experiments.data import random_numbers
 
@@ -104,7 +104,7 @@ def page(request, chromium, tmp_path_factory):
     scripts = dict.fromkeys([*NAMES, *(script for script, *_ in recall.MODELS.values())])
     parts = ["tensors", *scripts, *(f"weights/{name}" for name in NAMES), "recall"]
     parts += [f"weights/recall_{name}" for name in recall.MODELS]
-    parts += ["weights/tang"]
+    parts += [f"weights/{name}" for name in poems.MODELS]
     shutil.copytree(LIVE, folder, dirs_exist_ok=True)
     scripts = "<script>window.pylit = { _: (text) => text }</script>"
     scripts += "".join(f'<script src="{part}.js"></script>' for part in parts)
@@ -148,13 +148,37 @@ def test_logits_are_those_of_torch(name, texts, page):
 POEM = "\n\n床前明月光\n疑是地上霜\n举头望明月\n低头思故乡\n\n白日依山尽\n黄河入海流\n"
 
 
-def test_logits_of_the_chinese_model_are_those_of_torch(page):
-    model, vocabulary = model_as_delivered("tang", "autoregressive")
+@pytest.mark.parametrize(("name", "kind"), poems.MODELS.items())
+def test_logits_of_the_chinese_models_are_those_of_torch(name, kind, page):
+    model, vocabulary = model_as_delivered(name, kind)
     tokens = vocabulary.encode((POEM * 3)[:90]).tolist()
     with torch.no_grad():
         expected = model(torch.tensor(tokens)[:, None])[0][:, 0]
-    read = page.evaluate(READ_LINE_OF, ["tang", "autoregressive", tokens])
+    read = page.evaluate(READ_LINE_OF, [name, kind, tokens])
     assert (torch.tensor(read) - expected).abs().max() < 1e-3
+
+
+#: What the heads of a layer have found, and the sum of the values with the weights of the page.
+ANSWERS = """([name, tokens]) => {
+  const model = live.models[name], { step, answer_weights } = live.delta_net, read = [];
+  for (const token of tokens) read.push(step(model, token, read.at(-1)?.state));
+  return Array.from({ length: model.config.heads }, (_, head) => {
+    const steps = read.map(({ state }) => state[1].steps[head]), weights = answer_weights(steps);
+    const added = (e) => steps.reduce((sum, { v }, t) => sum + weights[t] * v[e], 0);
+    const { found } = steps.at(-1);
+    return [[...found], [...found].map((_, e) => added(e))];
+  });
+}"""
+
+
+@pytest.mark.parametrize("name", ["delta_net", "tang_delta_net"])
+def test_the_weights_of_an_answer_make_it_of_the_values(name, page):
+    kind = "delta_net"
+    chinese = name in poems.MODELS
+    _, vocabulary = model_as_delivered(name, kind) if chinese else rounded_model(name)
+    tokens = vocabulary.encode(POEM[:22] if chinese else TEXTS[0]).tolist()
+    for found, made in page.evaluate(ANSWERS, [name, tokens]):
+        assert made == pytest.approx(found, abs=1e-4)
 
 
 def numbers_of(state):
