@@ -30,7 +30,7 @@
     }
   };
 
-  const visible = (letter) => ({ " ": "␣", "\n": "↵" })[letter] ?? letter;
+  const visible = (letter) => ({ " ": "␣", "\u3000": "␣", "\n": "↵" })[letter] ?? letter;
   const percent = (share) => `${(100 * share).toFixed(share < 0.1 ? 1 : 0)}\u00a0%`;
   const joined = (parts) => parts.join(_(", "));
   // A large number, as the language of the page writes it.
