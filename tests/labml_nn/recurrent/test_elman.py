@@ -49,14 +49,6 @@ def by_hand(nonlinearity="tanh"):
     return layer
 
 
-def test_two_steps_by_hand():
-    states, last = by_hand()(torch.tensor([3.0, 1.0]).view(2, 1, 1))
-    first = [math.tanh(3 + 0.25), math.tanh(-6)]
-    second = [math.tanh(1 + 0.25 + 0.5 * first[0] + first[1]), math.tanh(-2 - first[0])]
-    torch.testing.assert_close(states, torch.tensor([[first], [second]]))
-    assert torch.equal(last, states[-1])
-
-
 def test_sigmoid_and_relu_by_hand():
     states, _ = by_hand("sigmoid")(torch.tensor([3.0]).view(1, 1, 1))
     expected = [[[1 / (1 + math.exp(-3.25)), 1 / (1 + math.exp(6))]]]
@@ -89,19 +81,6 @@ def test_layers_are_of_fitting_sizes_and_start_differently():
     second, third = network.layers[1], network.layers[2]
     assert not torch.equal(second.cell.input.weight, third.cell.input.weight)
     assert not torch.equal(second.cell.recurrent.weight, third.cell.recurrent.weight)
-
-
-def test_each_layer_reads_the_states_of_the_one_below():
-    network, x = randomised(Elman(C, N, L)), random(T, B, C)
-    mask = torch.rand(T, B) > 0.4
-    state = random(L, B, N)
-    states, last = network(x, state, mask)
-    final = []
-    for i, layer in enumerate(network.layers):
-        x, end = layer(x, state[i], mask)
-        final.append(end)
-    torch.testing.assert_close(states, x)
-    torch.testing.assert_close(last, torch.stack(final))
 
 
 def test_without_a_state_it_starts_from_h_0():

@@ -158,7 +158,6 @@ def test_16_bits_neither_overflow_nor_lose_digits(dtype):
 
 def test_rms_norm_starts_at_gains_of_one():
     made = norm()
-    assert repr(made) == "RMSNorm(12, eps=1e-05)"
     made.reset_parameters()
     assert torch.equal(made.weight, RMSNorm(C).weight) and (made.weight == 1).all()
 
