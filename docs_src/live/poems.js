@@ -44,7 +44,7 @@
   };
 
   // Writes on after the text of `field`, or a new poem whose lines begin with four given characters.
-  const writer = (model, field, step, rhymed) => {
+  const writer = (model, field, step) => {
     const fault = live.fault_line(), marks = el("output", { className: "written" });
     const input = el("input", { type: "text", value: "春夏秋冬", maxLength: LINES, size: 10, placeholder: "留空就续写" });
     const rhymes = el("input", { type: "checkbox", checked: true });
@@ -75,15 +75,15 @@
       done: (tokens) => { if (tokens.length) field.set(punctuated(all(tokens))) },
     });
     const heads = el("label", { className: "knob" }, el("span", {}, "藏头四字"), input);
-    const rhyming = el("label", { className: "knob" }, rhymes, `末字只从与第二句押韵的字里选（不选，每百首只有 ${rhymed.five} 首五言、${rhymed.seven} 首七言押韵）`);
+    const rhyming = el("label", { className: "knob" }, rhymes, "末字只从与第二句押韵的字里选");
     const box = el("div", {}, el("div", { className: "row" }, form, heads, rhyming), fault, own, marks);
     return Object.assign(box, { stop: own.stop });
   };
 
-  const about = (model) => el("p", { className: "small" },
+  const about = (model, rhymed) => el("p", { className: "small" },
     `${live.grouped(model.parameters)} 个参数，存为 6 位整数，每行一个缩放因子；训练用的是 39,246 首五言和 16,386 首七言，每首四句（唐诗，较长的诗每四句算一首），取自 npm 的 `,
     el("a", { href: "https://www.npmjs.com/package/chinese-poetry" }, "chinese-poetry"),
-    `（MIT）。验证损失：舍入前每个字符 ${model.loss.before.toFixed(3)} 奈特，舍入后 ${model.loss.after.toFixed(3)}。`);
+    `（MIT）。验证损失：舍入前每个字符 ${model.loss.before.toFixed(3)} 奈特，舍入后 ${model.loss.after.toFixed(3)}。末字不限时，每百首只有 ${rhymed.five} 首五言、${rhymed.seven} 首七言押韵。`);
 
   // What a panel of poems says and does otherwise than one of Shakespeare. `rhymed` is how many of a
   // hundred poems of each width rhyme by themselves.
@@ -95,7 +95,7 @@
   ];
   live.poems = (rhymed) => ({
     text: { label: "五言或七言诗，不超过四句", examples, encode: (text, model) => live.encode(plain(text), model) },
-    written: "写一首绝句", about, under: true, writer: (model, field, step) => writer(model, field, step, rhymed),
+    written: "写一首绝句", writer, under: true, about: (model) => about(model, rhymed),
   });
   // The reader chooses what the panel's model has read.
   live.choice = (poems, choose) => {

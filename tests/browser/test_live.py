@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 from sweeps import swept
 
 from docs_src.lessons import URLS
+from docs_src.live.poems import verse
 
 pytestmark = pytest.mark.browser
 
@@ -194,6 +195,9 @@ def test_on_a_chinese_page_it_writes_a_poem_with_the_heads_that_a_reader_gives(
         expect(write).to_have_text("写诗", timeout=60_000)
         lines = re.findall("[^，。\n]+", poem.inner_text())
         assert [len(line) for line in lines] == [width] * 4
+        # Rhyme was asked for.
+        ends = [lines[1][-1], lines[3][-1]]
+        assert len({*ends}) == 2 and any({*ends} <= {*group} for group in verse()["韵"])
         # What it has written is what one sees attention in.
         assert field.input_value() == poem.inner_text()
         if given:
