@@ -5,7 +5,7 @@ are those of `docs_src/results`; how each was trained stands in its `run.json` a
 
 A run of another text is exported by its folder, ``python -m docs_src.live.export FOLDER NAME``. Its
 matrices are rounded to six bits, a character for each number, because the embeddings of thousands
-of characters are most of such a model. `poems` says how the one that ships was trained.
+of characters are most of such a model. `poems` says how those that ship were trained.
 """
 
 import base64

@@ -1,6 +1,6 @@
 // Gates and states of the cells of an LSTM or a GRU along a text, and what a forced gate changes.
 "use strict";
-// Speeches that show both.
+// The first texts of both panels.
 live.speeches = { examples: [
   "KING RICHARD II:\nWhat must the king do now? must he submit?\nThe king shall do it: must he be deposed?\n\nROMEO:\nBut, soft! what light through yonder window breaks?",
   "JULIET:\nO Romeo, Romeo! wherefore art thou Romeo?\nDeny thy father and refuse thy name;",
