@@ -160,14 +160,14 @@ def test_a_hook_is_called_wherever_it_is(lesson):
 
 
 @pytest.mark.parametrize("every", swept([False, True], False), ids=["some", "every"])
-def test_compiled_modules_run_the_reference(every):
-    """In a process of its own: the compiler cannot see through the checks of shapes."""
+def test_in_a_fresh_process(every):
+    """Models train after they have generated; compiled modules run the reference."""
     models = ("encoder_decoder", "feedback", "lstm", "mamba2")
     some = ["mha", "elman", *(f"{name} language model" for name in models)]
     lessons = list(LESSONS) if every else some
-    done = run("compiled_lessons.py", *lessons)
+    done = run("fresh_process.py", *lessons)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == lessons
+    assert done.stdout.splitlines() == ["training after generation", *lessons]
 
 
 def test_random_changes():

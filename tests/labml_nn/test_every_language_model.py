@@ -7,10 +7,7 @@ predictions differ from token to token.
 import copy
 import dataclasses
 import pickle
-import subprocess
-import sys
 from contextlib import nullcontext
-from pathlib import Path
 
 import pytest
 import torch
@@ -212,8 +209,9 @@ def test_loss_returns_the_state_on_request(which):
         assert all(map(torch.equal, tensors_of(state), tensors_of(model(tokens)[1])))
 
 
-@every
+@pytest.mark.parametrize("which", swept(ALL, *VARIANTS))
 def test_a_few_steps_lower_the_loss(which):
+    """The models without variants learn in `experiments/test_training.py`, too."""
     model = build(which, dropout_prob=0.0)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
     pattern = (torch.arange(10)[:, None] + torch.tensor([0, 2, 5])) % (V - SPECIAL) + SPECIAL
@@ -273,11 +271,11 @@ def recomputed(model, prompt, n, sampler, seed):
     return text[-n:], torch.stack(seen)
 
 
-@every
 @pytest.mark.parametrize(
-    ("length", "sampler"), [(1, Temperature(4.0)), (2 * MAX_LEN + 1, Greedy())], ids=["1", "long"]
+    ("which", "start_of"), in_turn(ALL, [(1, Temperature(4.0)), (2 * MAX_LEN + 1, Greedy())])
 )
-def test_generation_equals_full_recomputation(which, length, sampler):
+def test_generation_equals_full_recomputation(which, start_of):
+    length, sampler = start_of
     model, seen = make(which), []
     prompt, n = some(length, 3), 2 * MAX_LEN + 3
 
@@ -328,8 +326,7 @@ def test_work_per_token_is_constant(which):
         assert len(slides) <= (0 if which.startswith("feedback") else n // max(window // 2, 1))
 
 
-@every
-@pytest.mark.parametrize("stop", [(), [5, 8]])
+@pytest.mark.parametrize(("which", "stop"), in_turn(ALL, [[5, 8], ()]))
 def test_a_batch_is_generated_like_its_sequences(which, stop):
     model, prompt, lengths = make(which), some(9, 3), torch.tensor([1, 9, 6])
     together = generate(model, prompt, 2 * MAX_LEN, lengths=lengths, stop=stop)
@@ -378,27 +375,6 @@ def test_copies_and_pickles_compute_the_same_and_share_nothing(which):
         assert not torch.isclose(other.loss(tokens, targets), loss)
     assert torch.equal(model.loss(tokens, targets), loss)
     torch.testing.assert_close(model.float().loss(tokens, targets), loss.float())
-
-
-def test_training_after_generation_in_a_fresh_process():
-    """Nothing that was allocated in inference mode is used when gradients are needed."""
-    code = f"""
-import os, sys, torch
-sys.path[:0] = {[str(Path(__file__).parents[n]) for n in (0, 1)]!r}
-import test_every_language_model as t
-for which in t.SMALL:  # each in a copy of this process, in which nothing has been computed
-    if child := os.fork():
-        assert os.waitpid(child, 0)[1] == 0, which
-        continue
-    for model in (t.build(which), t.make(which)):
-        t.generate(model, t.some(4, 3), t.MAX_LEN + 2, stop=())
-        with torch.inference_mode():
-            model.loss(t.some(4, 3), t.some(4, 3))
-        model.loss(t.some(4, 3), t.some(4, 3)).backward()
-        assert all(parameter.grad is not None for parameter in model.parameters())
-    sys.exit()
-"""
-    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
 
 
 @every
@@ -450,7 +426,7 @@ def test_per_sequence_losses_and_gradients(which):
             close(mine[b], theirs)
 
 
-# `test_kernels.py` compiles each lesson; here are their variants.
+# `fresh_process.py` compiles lessons; here are their variants.
 @pytest.mark.parametrize(
     "which", swept(ALL, "autoregressive-padding", "elman-padding", "delta_net-gated")
 )

@@ -56,49 +56,44 @@ def test_temperature_by_hand_and_at_the_limits():
     assert Temperature(1e30).distribution(logits[:1]).tolist() == [[0.5, 0.5, 0.0]]
 
 
-@pytest.mark.parametrize(
-    ("k", "expected"), [(1, [2]), (2, [0, 2]), (4, [0, 1, 2, 3]), (9, [0, 1, 2, 3])]
-)
-def test_top_k_by_hand(k, expected):
-    assert kept(TopK(k), logits_of([0.3, 0.1, 0.4, 0.2])) == [expected]
-
-
-def test_top_k_is_exact_and_keeps_lower_numbers_of_equals():
-    logits = torch.tensor([[0.0, 1.0, 0.0, 1.0, 0.0], [2.0, 2.0, 2.0, 2.0, 2.0]])
-    assert kept(TopK(3), logits) == [[0, 1, 3], [0, 1, 2]]
-    assert kept(TopK(100), torch.zeros(1, 5000)) == [list(range(100))]
-    assert kept(TopK(2), torch.tensor([[-math.inf, 1.0, -math.inf]])) == [[1]]
+POWERS = [0.125, 0.5, 0.25, 0.125]  # of two, so that the sums are exact
 
 
 @pytest.mark.parametrize(
-    ("p", "expected"),
+    ("sampler", "rows", "expected"),
     [
-        (0.5, [1]),  # reached exactly: the set is {1}
-        (0.51, [1, 2]),
-        (0.75, [1, 2]),
-        (0.76, [0, 1, 2]),
-        (0.9, [0, 1, 2, 3]),
-        (1.0, [0, 1, 2, 3]),
+        (TopK(1), [[0.3, 0.1, 0.4, 0.2]], [[2]]),
+        (TopK(2), [[0.3, 0.1, 0.4, 0.2]], [[0, 2]]),
+        (TopK(9), [[0.3, 0.1, 0.4, 0.2]], [[0, 1, 2, 3]]),
+        # Of equals, those with lower numbers.
+        (TopK(3), [[1, 2, 1, 2, 1], [2, 2, 2, 2, 2]], [[0, 1, 3], [0, 1, 2]]),
+        (TopK(100), [[1] * 5000], [list(range(100))]),
+        (TopK(2), [[0, 1, 0]], [[1]]),
+        (Nucleus(0.5), [POWERS], [[1]]),  # reached exactly: the set is {1}
+        (Nucleus(0.51), [POWERS], [[1, 2]]),
+        (Nucleus(0.75), [POWERS], [[1, 2]]),
+        (Nucleus(0.76), [POWERS], [[0, 1, 2]]),
+        (Nucleus(1.0), [POWERS], [[0, 1, 2, 3]]),
+        (Nucleus(0.5), [[0.97, 0.01, 0.01, 0.01], [0.25] * 4], [[0], [0, 1]]),
+        # From left to right.
+        (Chain(Temperature(0.25), Nucleus(0.85)), [[0.5, 0.3, 0.2]], [[0]]),
+        (Chain(Nucleus(0.85), Temperature(0.25)), [[0.5, 0.3, 0.2]], [[0, 1, 2]]),
     ],
+    ids=repr,
 )
-def test_nucleus_by_hand(p, expected):
-    # Powers of two, so that the sums are exact.
-    assert kept(Nucleus(p), logits_of([0.125, 0.5, 0.25, 0.125])) == [expected]
+def test_kept_by_hand(sampler, rows, expected):
+    assert kept(sampler, logits_of(*rows)) == expected
 
 
-def test_nucleus_of_equals_of_rows_and_of_a_thin_tail():
-    rows = logits_of([0.97, 0.01, 0.01, 0.01], [0.25, 0.25, 0.25, 0.25])
-    assert kept(Nucleus(0.5), rows) == [[0], [0, 1]]
+def test_a_thin_tail_is_in_the_nucleus_of_all():
     tail = torch.tensor([[30.0, 0.0, -5.0]])
     assert tail.softmax(-1)[0, 0] == 1  # rounded
     assert kept(Nucleus(1.0), tail) == [[0, 1, 2]]
     assert kept(Nucleus(0.999), tail) == [[0]]
 
 
-def test_chain_applies_from_left_to_right():
+def test_a_chain_shows_its_samplers():
     logits = logits_of([0.5, 0.3, 0.2])
-    assert kept(Chain(Temperature(0.25), Nucleus(0.85)), logits) == [[0]]
-    assert kept(Chain(Nucleus(0.85), Temperature(0.25)), logits) == [[0, 1, 2]]
     assert torch.equal(Chain().distribution(logits), logits.softmax(-1))
     sampler = Chain(Temperature(0.8), TopK(10), Greedy(), Sampler())
     assert repr(sampler) == "Chain(Temperature(temperature=0.8), TopK(k=10), Greedy(), Sampler())"

@@ -10,7 +10,6 @@ from sweeps import swept
 from torch import nn
 from torch.export import export
 
-import labml_nn
 from labml_nn.checks import check_state
 from labml_nn.language_model import evaluating
 from labml_nn.sampling import generate
@@ -127,12 +126,6 @@ def test_blocks_of_evaluation_may_overlap():
     assert not model[0].training
     second.__exit__(None, None, None)
     assert model[0].training and not model[1].training
-
-
-def test_a_loaded_model_is_in_evaluation_mode(model, tmp_path):
-    model.train().save(tmp_path)
-    for loaded in (labml_nn.load(tmp_path), type(model).load(tmp_path)):
-        assert not any(module.training for module in loaded.modules())
 
 
 @pytest.mark.parametrize("name", ["autoregressive", "feedback"])

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from small_runs import CORPUS
+from sweeps import in_turn
 
 import labml_nn
 from labml_nn.experiments import presets
@@ -28,8 +29,7 @@ def build(name, preset="tiny", **more):
     return experiments()[name].build(preset, corpus=CORPUS, **more)
 
 
-@pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("name", experiments())
+@pytest.mark.parametrize(("name", "preset"), in_turn(experiments(), PRESETS))
 def test_every_preset_builds_and_trains(name, preset):
     """With its own choices, and sizes that a test can afford; two updates."""
     experiment = experiments()[name]

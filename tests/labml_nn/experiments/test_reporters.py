@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from small_runs import task_for, training
+from sweeps import swept
 
 from labml_nn.experiments import reporters
 from labml_nn.experiments.data import Corpus
@@ -125,7 +126,9 @@ def server():
         running.shutdown()
 
 
-@pytest.mark.parametrize("refusal", [None, b"", b"<html>", b'{"errors": [{"error": "x"}]}'])
+@pytest.mark.parametrize(
+    "refusal", swept([None, b"", b"<html>", b'{"errors": [{"error": "x"}]}'], None, b"<html>")
+)
 def test_a_server_gets_the_numbers_too(tmp_path, home, server, capsys, refusal):
     """What it refused at first is sent again, so that nothing is missing at the end."""
     server.answers = [] if refusal is None else [refusal]

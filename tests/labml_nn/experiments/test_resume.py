@@ -4,24 +4,17 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from pathlib import Path
 
-import killed_worker
 import pytest
 import torch
 from small_runs import CORPUS, MODELS, Interrupts, training
+from sweeps import swept
 
 from labml_nn.experiments import trainer as trainer_module
 from labml_nn.experiments.checkpoint import RunError, load_run
 from labml_nn.experiments.data import Words
 from labml_nn.experiments.reporters import Reporter
-
-ROOT = Path(__file__).parents[3]
 
 
 def same(one, other):
@@ -165,44 +158,26 @@ def test_files_that_are_missing_or_damaged(tmp_path):
             load_run(tmp_path)
 
 
-@pytest.fixture(scope="module")
-def begin():
-    """Begins a training in a process; returns its identifier and how one learns how it ended."""
-    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests/labml_nn")])
-    command = [sys.executable, str(Path(killed_worker.__file__))]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
-    environment = {**os.environ, "PYTHONPATH": paths}
-    with ThreadPoolExecutor(1) as reader, subprocess.Popen(command, env=environment, **pipes) as at:
-
-        def begin(name, folder):
-            at.stdin.write(f"{name}\t{folder}\n")
-            child = int(at.stdout.readline())
-            return child, reader.submit(lambda: int(at.stdout.readline()))
-
-        yield begin
-        at.stdin.close()
-
-
-@pytest.mark.parametrize("name", ["feedback", "elman", "encoder_decoder"])
-def test_kill_at_random_moments(name, tmp_path, begin):
+@pytest.mark.parametrize("name", swept(["feedback", "elman", "encoder_decoder"], "elman"))
+def test_kill_at_random_moments(name, tmp_path, forks):
     """`kill -9` wherever it happens; the run that is resumed ends bit for bit as the other."""
-    assert begin(name, tmp_path / "straight")[1].result(timeout=300) == 0
+    assert forks.wait(forks.start("train_or_resume", name, tmp_path / "straight")) == 0
     draw, kills = random.Random(name), 0
     checkpoint = tmp_path / "run" / "checkpoint.pt"
     for _ in range(60):
-        child, ended = begin(name, tmp_path / "run")
+        child = forks.start("train_or_resume", name, tmp_path / "run")
         wanted, seen = draw.randrange(1, 4), set()
-        while not ended.done():
+        while (code := forks.poll(child)) is None:
+            time.sleep(0.002)
             if checkpoint.exists():
                 seen.add(checkpoint.stat().st_mtime_ns)
             if len(seen) > wanted and kills < 2:
                 time.sleep(draw.random() / 50)
-                with suppress(ProcessLookupError):
-                    os.kill(child, signal.SIGKILL)
+                os.kill(child, signal.SIGKILL)  # until it is waited for, its number is its own
                 kills += 1
+                code = forks.wait(child)
                 break
-            time.sleep(0.002)
-        if ended.result(timeout=300) == 0:
+        if code == 0:
             break
     assert kills > 0
     ends = [torch.load(tmp_path / each / "checkpoint.pt") for each in ("straight", "run")]

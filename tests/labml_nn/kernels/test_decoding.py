@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from sweeps import in_turn
 from torch import nn
 
 from labml_nn.kernels import decoding, disabled
@@ -85,8 +86,7 @@ def compare(model, state, tokens, compiled=True) -> None:
         torch.testing.assert_close(got, logits[0], rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("batch", [1, 2, 7])
-@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize(("choice", "batch"), in_turn(CHOICES, [1, 2, 7]))
 def test_logits_are_those_of_forward(choice, batch):
     model = gpt(**CHOICES[choice])
     for length in (1, W, W + 2):

@@ -1,8 +1,6 @@
-"""Lessons under `torch.compile`, for `test_changes.py`, without the checks of shapes.
+"""What needs a process without checks of shapes in which nothing has been computed.
 
-The names of the lessons are the program's arguments.
-
-No kernel may be called, the whole call is one graph, and values and gradients are the reference's.
+`test_changes.py` starts it with names of lessons; it prints what succeeded.
 """
 
 import sys
@@ -11,12 +9,29 @@ from functools import partial
 from typing import Any
 
 import torch
-from kernel_cases import LESSONS, Case, observe
+from kernel_cases import LESSONS, SMALL, Case, V, language_model, observe
 
 from labml_nn import kernels
 from labml_nn.language_model import LanguageModel
+from labml_nn.sampling import generate
 
 
+def train_after_generation() -> None:
+    """Nothing that was allocated in inference mode is used when gradients are needed."""
+    models = [language_model(name) for name in SMALL]
+    models += [language_model(name).double() for name in SMALL]
+    tokens = torch.randint(3, V, (4, 2))
+    for model in models:
+        generate(model, tokens, 10, stop=())  # beyond the context
+        with torch.inference_mode():
+            model.loss(tokens, tokens)
+    for model in models:
+        model.train().loss(tokens, tokens).backward()
+        assert all(parameter.grad is not None for parameter in model.parameters())
+    print("training after generation")
+
+
+# `torch.compile`.
 def called(case: Case, wrap: Any, model: Any, **inputs: Any) -> Any:
     """The case's call of the wrapped module; the loss of a language model."""
     if isinstance(model, LanguageModel):
@@ -32,7 +47,8 @@ def identity(function: Any) -> Any:
     return function
 
 
-def main(*lessons: str) -> None:
+def compile_and_compare(lessons: list[str]) -> None:
+    """No kernel may be called, the call is one graph, its results are those of the reference."""
     asked = kernels.is_unmodified
     compiled = partial(torch.compile, fullgraph=True, backend="eager")
     for name in lessons:
@@ -51,4 +67,5 @@ def main(*lessons: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    train_after_generation()
+    compile_and_compare(sys.argv[1:])
