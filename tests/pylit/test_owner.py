@@ -362,7 +362,9 @@ def test_a_readme_is_the_markdown_of_github_and_its_opening_is_shown_once(tmp_pa
     text = html.unescape(re.sub("<[^>]+>", "", page))
     codes = '<div id="app"></div>', '<script src="app.js"></script>', "[x](y.md) and ![z](z.png)"
     assert all(code in text for code in codes)
-    assert "The note of it." in text and "[^1]" not in text and "](pkg" not in text
+    assert "The note of it." in text and "[^1]" not in text
+    # Without a repository, files of it have no address.
+    assert "](pkg" not in text and "pkg/one.py" not in page
 
 
 @pytest.mark.parametrize(
