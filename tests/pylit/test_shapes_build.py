@@ -69,7 +69,7 @@ def test_a_build_starts_a_child_for_what_has_changed_and_nothing_else(
 ):
     files = SITE | {
         "pkg/base.py": "def double(x):\n    return x + x\n",
-        "pkg/more.py": "from pkg.base import double\n\n\ndef more(x):\n    return double(x)\n",
+        "pkg/more.py": "import pkg.base\n\n\ndef more(x):\n    return pkg.base.double(x)\n",
         "docs_src/traces/pkg/more.py": (
             "import numpy as np\nfrom pkg.more import more\n\n\n"
             'def trace_it(T): more(np.ones(T, dtype="float32"))\n'
@@ -87,6 +87,7 @@ def test_a_build_starts_a_child_for_what_has_changed_and_nothing_else(
         ("pkg/work.py", "    if kept", "    # Never.\n    if kept", []),
         ("pkg/work.py", "kept = 0", "kept = 1", [work]),
         ("pkg/base.py", "x + x", "2 * x", [more]),
+        ("pkg/base.py", "def double", "LIMIT = 3\n\n\ndef double", [more]),
         # What is written about code is no part of what others run.
         ("pkg/base.py", "    return", '    """Twice."""\n\n    # Sum.\n    return', []),
         ("docs_src/traces/pkg/more.py", "np.ones(T,", "np.ones((T, 2),", [more]),
