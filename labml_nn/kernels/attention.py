@@ -42,7 +42,9 @@ like.
 | $M$ | `mask` | `[T\|1, S, B\|1, H\|1]` | `True` where a query may attend to a key |
 """
 
+import ctypes
 import functools
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -104,8 +106,8 @@ def fused_attention(
     scale = module.scale
     x: Tensor
     is_fused: bool | None = False
-    if _has_gradient(q, k, v) and q.is_cpu and not torch.is_autocast_enabled("cpu"):
-        is_fused = is_fused_on_cpu(q, k, v, visible, drop, causal, scale=scale)
+    if _has_gradient(q, k, v):
+        is_fused = _is_fused(q, k, v, visible, drop, causal, scale=scale)
     if is_fused:
         x = FusedAttention.apply(q, k, v, visible, causal, scale)  # type: ignore[no-untyped-call]
     else:
@@ -122,6 +124,13 @@ def fused_attention(
 
 def _has_gradient(*tensors: Tensor) -> bool:
     return torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
+
+
+# Whether PyTorch would choose its fused attention on a CPU; `None` is unknown.
+def _is_fused(query: Tensor, *arguments: Any, scale: float) -> bool | None:
+    if not query.is_cpu or torch.is_autocast_enabled("cpu"):
+        return False
+    return is_fused_on_cpu(query, *arguments, scale=scale)
 
 
 class FusedAttention(torch.autograd.Function):
@@ -173,7 +182,7 @@ class FusedAttention(torch.autograd.Function):
         if added is not None:
             scores = scores + added
         if ctx.causal:
-            later = ~_lower_triangle(len(k[0, 0]), q.device)[..., 0]
+            later = ~_lower_triangle(len(k[0, 0]), q.device)
             scores = scores.masked_fill(later, -torch.inf)
         inputs = [each for each in (q, k, v) if each.requires_grad]
         found = iter(
@@ -274,7 +283,7 @@ def weights(
             "`with labml_nn.kernels.disabled():`"
         )
     if causal:
-        mask = _lower_triangle.__wrapped__(len(key), query.device).unsqueeze(-1)
+        mask = _lower_triangle.__wrapped__(len(key), query.device)[..., None, None]
     dtype, device = autocast or None, query.device.type
     with torch.no_grad(), torch.autocast(device, dtype, enabled=bool(autocast)):
         scores = torch.einsum("tbhd,sbhd->tsbh", query, key) * scale
@@ -303,10 +312,8 @@ def attend(
     if not _fit(query, key, value):
         return Declined(_UNFIT)
     module.__dict__["attn"] = None
-    causal = False
-    if mask is not None and mask.dim() == 4 and mask.shape[3] == 1:
-        causal = is_causal(mask[..., 0], len(query), len(key))
-        mask = None if causal else mask
+    causal = is_causal(mask, len(query), len(key))
+    mask = None if causal else mask
     x = fused_attention(module, query, key, value, mask, causal=causal)
     record(module, query, key, mask, causal)
     # The backward pass reads the result, so the caller gets a copy, and may change it
@@ -348,72 +355,44 @@ def forward(
     if not query.dim() == key.dim() == value.dim() == 3 or len(key) != len(value):
         return Declined(_UNFIT)
     module.__dict__["attn"] = None
+    children: Any = module._modules
+    parts = children["query"], children["key"], children["value"]
     try:
-        output: Any = _parameters(module._modules["output"])
-        q, k, v = _projections(module, query, key, value)
+        w_q, b_q = _parameters(parts[0]._modules["linear"])
+        w_k, b_k = _parameters(parts[1]._modules["linear"])
+        w_v, b_v = _parameters(parts[2]._modules["linear"])
+        output = _parameters(children["output"])
     except KeyError:
         return Declined("a weight was replaced by a tensor that is no parameter")
+    weights, biases = (w_q, w_k, w_v), (b_q, b_k, b_v)
+    causal = cache is None and is_causal(mask, len(query), len(key))
+
+    # Concatenating the weights copies $3 C^2$ numbers, where each *position* takes
+    # $3 C^2$ multiplications. With fewer positions than features it is not worth it.
+    is_packed = (
+        query is key is value
+        and query.numel() > query.shape[-1] ** 2
+        and _can_pack(parts, weights, biases)
+    )
+    if is_packed and cache is None and (causal or mask is None):
+        return self_attention(module, causal, query, weights, biases, output)
+    if is_packed:
+        q, k, v = project_packed(query, weights, biases, parts[0].heads)
+    else:
+        q = torch.unflatten(F.linear(query, w_q, b_q), -1, _sizes(parts[0]))
+        k = torch.unflatten(F.linear(key, w_k, b_k), -1, _sizes(parts[1]))
+        v = torch.unflatten(F.linear(value, w_v, b_v), -1, _sizes(parts[2]))
     if cache is not None:
         k, v = cache.append(k, v)
-    has_fit = _fit(q, k, v)
-    causal = False
+        causal = is_causal(mask, len(q), len(k))
     if mask is not None:
-        mask = module.prepare_mask(mask, q.shape, k.shape)
-        causal = (
-            has_fit and mask.shape[3] == 1 and is_causal(mask[..., 0], len(q), len(k))
-        )
-        mask = None if causal else mask
-    if has_fit:
+        mask = None if causal else module.prepare_mask(mask, q.shape, k.shape)
+    if _fit(q, k, v):
         x = fused_attention(module, q, k, v, mask, causal=causal)
         record(module, q, k, mask, causal)
     else:  # The definition says what is wrong with them.
         x = MultiHeadAttention.attend.__wrapped__(module, q, k, v, mask)  # type: ignore[attr-defined]
     return F.linear(x.flatten(-2), *output)
-
-
-def _projections(
-    module: MultiHeadAttention, query: Tensor, key: Tensor, value: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    r"""
-    ## One product for three projections
-
-    In self-attention queries, keys and values are computed from the same input:
-
-    $$x \, [W^Q, W^K, W^V] = [x W^Q, \; x W^K, \; x W^V]$$
-
-    Concatenating the three parameters copies $3 C^2$ numbers, where each *position*
-    takes $3 C^2$ multiplications. With fewer positions than features the copy is not
-    worth it.
-    """
-    children: Any = module._modules
-    w_q, b_q = _parameters(children["query"]._modules["linear"])
-    w_k, b_k = _parameters(children["key"]._modules["linear"])
-    w_v, b_v = _parameters(children["value"]._modules["linear"])
-    sizes = [
-        (part.heads, part.d_k)
-        for part in (children["query"], children["key"], children["value"])
-    ]
-    if (
-        query is key
-        and key is value
-        and query.numel() > query.shape[-1] ** 2
-        and (b_q is None) == (b_k is None) == (b_v is None)
-        and w_q.dtype == w_k.dtype == w_v.dtype  # `cat` would convert them
-    ):
-        bias = None if b_q is None else torch.cat([b_q, b_k, b_v])
-        x = F.linear(query, torch.cat([w_q, w_k, w_v]), bias)
-        q, k, v = torch.split(x, [len(w_q), len(w_k), len(w_v)], -1)
-    else:
-        q = F.linear(query, w_q, b_q)
-        k = F.linear(key, w_k, b_k)
-        v = F.linear(value, w_v, b_v)
-    q, k, v = map(_into_heads, (q, k, v), sizes)
-    return q, k, v
-
-
-# The sizes are those of the three submodules, which cut their outputs on the page.
-def _into_heads(x: Tensor, sizes: tuple[int, int]) -> Tensor:
-    return torch.unflatten(x, -1, sizes)
 
 
 # A look into the dictionary takes a tenth of the time of `linear.weight`, which counts
@@ -422,26 +401,192 @@ def _parameters(linear: Any) -> tuple[Any, Any]:
     return linear._parameters["weight"], linear._parameters["bias"]
 
 
-def is_causal(mask: Tensor, queries: int, keys: int) -> bool:
+# The sizes are those of the submodules, which cut their outputs on the page.
+def _sizes(part: Any) -> tuple[int, int]:
+    return part.heads, part.d_k
+
+
+def project_packed(
+    x: Float[Tensor, "T B C"],
+    weights: Sequence[Tensor],
+    biases: Sequence[Tensor | None],
+    heads: int,
+) -> tuple[Tensor, ...]:
+    r"""
+    ## One product for three projections
+
+    In self-attention queries, keys and values are computed from the same input:
+
+    $$x \, [W^Q, W^K, W^V] = [x W^Q, \; x W^K, \; x W^V]$$
+
+    Returns each of the three as `[T, B, H, D]`.
+    """
+    bias = None if biases[0] is None else torch.cat(biases)  # type: ignore[arg-type]
+    packed = F.linear(x, torch.cat(weights), bias)  # type: ignore[arg-type]
+    return packed.view(*x.shape[:2], 3, heads, -1).unbind(2)
+
+
+# All three have one size, and one dtype, because `cat` would convert others.
+def _can_pack(parts: Any, weights: Any, biases: Any) -> bool:
+    q, k, v = parts
+    w_q, w_k, w_v = weights
+    b_q, b_k, b_v = biases
+    return bool(
+        q.heads == k.heads == v.heads
+        and q.d_k == k.d_k == v.d_k
+        and w_q.shape == w_k.shape == w_v.shape
+        and w_q.dtype == w_k.dtype == w_v.dtype
+        and (b_q is None) == (b_k is None) == (b_v is None)
+    )
+
+
+def self_attention(
+    module: MultiHeadAttention,
+    causal: bool,
+    x: Float[Tensor, "T B C"],
+    weights: Sequence[Tensor],
+    biases: Sequence[Tensor | None],
+    output: Sequence[Tensor | None],
+) -> Float[Tensor, "T B C"]:
+    """
+    ## Self-attention without a mask, or with a causal one
+
+    Where gradients are needed and PyTorch would choose its fused attention on a CPU,
+    the layer is [one node of the graph](#SelfAttention).
+    """
+    if torch.is_grad_enabled():
+        tensors = x, *weights, *biases, *output
+        if any(each is not None and each.requires_grad for each in tensors):
+            drop = module.dropout.p if module.dropout.training else 0.0
+            some = x.unsqueeze(0)  # has all that the choice depends on
+            if _is_fused(some, some, some, None, drop, causal, scale=module.scale):
+                flat = SelfAttention.apply(module, causal, *tensors)  # type: ignore[no-untyped-call]
+                return flat.view(*x.shape[:2], -1)  # type: ignore[no-any-return]
+    q, k, v = project_packed(x, weights, biases, module.query.heads)
+    averages = fused_attention(module, q, k, v, causal=causal)
+    record(module, q, k, None, causal)
+    return F.linear(averages.flatten(-2), *output)  # type: ignore[arg-type]
+
+
+class SelfAttention(torch.autograd.Function):
+    r"""
+    ## Self-attention as one node of the graph
+
+    Autograd records each operation of a layer, and the backward pass calls the
+    derivatives one by one. With short sequences that takes longer than some of the
+    products. Here the whole layer is one operation. Its backward pass treats the three
+    projections as one, $W = [W^Q, W^K, W^V]$:
+
+    $$\delta_x = \delta_{[q, k, v]} \, W^\top, \qquad
+        \delta_W = x^\top \, \delta_{[q, k, v]}$$
+
+    It returns `[T·B, C]`, which its caller views as `[T, B, C]`. A view that is made
+    inside could not be modified in place.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, module: MultiHeadAttention, causal: bool, x: Tensor, *parameters: Any
+    ) -> Tensor:
+        weights, biases, output = parameters[:3], parameters[3:6], parameters[6:]
+        ctx.heads, ctx.causal, ctx.scale = module.query.heads, causal, module.scale
+        q, k, v = project_packed(x, weights, biases, ctx.heads)
+        record(module, q, k, None, causal)
+        q, k, v = [each.permute(1, 2, 0, 3) for each in (q, k, v)]
+        fused = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+        averages, logsumexp = fused(q, k, v, 0.0, causal, scale=ctx.scale)
+        joined = averages.permute(2, 0, 1, 3).flatten(-2).flatten(0, 1)
+        ctx.save_for_backward(q, k, v, averages, logsumexp, joined, x, *parameters)
+        return F.linear(joined, *output)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        """
+        ### Backward pass
+
+        With `create_graph=True` it records the operations one by one after all.
+        """
+        q, k, v, averages, logsumexp, joined, *inputs = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            return None, None, *_recorded(ctx, grad, *inputs)
+        x, w_q, w_k, w_v, *_, w_o, _ = inputs
+        _, _, needs_x, *needs = ctx.needs_input_grad
+
+        back = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+        grad_averages = (grad @ w_o).view(*x.shape[:2], ctx.heads, -1)
+        grads = back(
+            *(grad_averages.permute(1, 2, 0, 3), q, k, v, averages, logsumexp),
+            *(0.0, ctx.causal),
+            scale=ctx.scale,
+        )
+        heads = torch.cat([each.permute(2, 0, 1, 3) for each in grads], 2)
+        packed = heads.flatten(2).flatten(0, 1)  # [T·B, 3·H·D]
+
+        grad_x: Tensor | None = None
+        grad_w: Sequence[Tensor | None] = [None] * 3
+        grad_b: Sequence[Tensor | None] = [None] * 3
+        if needs_x:
+            grad_x = (packed @ torch.cat([w_q, w_k, w_v])).view(x.shape)
+        if any(needs[:3]):
+            grad_w = (packed.t() @ x.flatten(0, 1)).chunk(3)
+        if any(needs[3:6]):
+            grad_b = packed.sum(0).chunk(3)
+        grad_w_o = grad.t() @ joined if needs[6] else None
+        grad_b_o = grad.sum(0) if needs[7] else None
+        return None, None, grad_x, *grad_w, *grad_b, grad_w_o, grad_b_o
+
+
+# Views of the inputs keep apart what two projections share.
+def _recorded(ctx: Any, grad: Tensor, *inputs: Tensor | None) -> list[Tensor | None]:
+    views: list[Any] = [None if each is None else each.view_as(each) for each in inputs]
+    x, w_q, w_k, w_v, b_q, b_k, b_v, w_o, b_o = views
+    qkv = project_packed(x, (w_q, w_k, w_v), (b_q, b_k, b_v), ctx.heads)
+    q, k, v = [each.permute(1, 2, 0, 3) for each in qkv]
+    averages = FusedAttention.apply(q, k, v, None, ctx.causal, ctx.scale)  # type: ignore[no-untyped-call]
+    joined = averages.permute(2, 0, 1, 3).flatten(-2).flatten(0, 1)
+    result = F.linear(joined, w_o, b_o)
+    needed = [each for each in views if each is not None and each.requires_grad]
+    found = iter(torch.autograd.grad(result, needed, grad, create_graph=True))
+    return [
+        next(found) if each is not None and each.requires_grad else None
+        for each in views
+    ]
+
+
+def is_causal(mask: Tensor | None, queries: int, keys: int) -> bool:
     r"""
     ## Recognising a causal mask
 
-    A lower triangle, $M_{ts} = [\, s \le t \,]$, the same for all sequences. The
-    triangle to compare with is kept for the next call.
+    A lower triangle, $M_{ts} = [\, s \le t \,]$, the same for all sequences and heads.
+    The triangle to compare with is kept for the next call.
     """
-    if mask.shape != (queries, keys, 1) or queries != keys or mask.dtype != torch.bool:
+    if (
+        type(mask) is not Tensor
+        or queries != keys
+        or mask.shape not in ((queries, keys, 1), (queries, keys, 1, 1))
+        or mask.dtype != torch.bool
+    ):
         return False
-    triangle = _lower_triangle if keys <= LARGE else _lower_triangle.__wrapped__
-    expected = triangle(keys, mask.device)
-    # On a CPU PyTorch compares boolean tensors entry by entry, which takes a sixth of
-    # the call at thousands of positions. Eight entries are compared as one integer.
-    aligned = mask.is_contiguous() and mask.storage_offset() % 8 == 0
-    if aligned and keys % 4 == 0 and keys > 64:
-        mask, expected = (x.view(-1).view(torch.int64) for x in (mask, expected))
-    return torch.equal(mask, expected)
+    if not mask.is_cpu or not mask.is_contiguous():
+        expected = _kept(_lower_triangle, keys)(keys, mask.device)
+        return bool(torch.equal(mask.view(keys, keys), expected))
+    # PyTorch compares entry by entry. Comparing the memory takes a third of the time,
+    # and a `bytearray` compares with any memory.
+    memory = (ctypes.c_char * mask.numel()).from_address(mask.data_ptr())
+    return bool(_kept(_triangle_in_memory, keys)(keys) == memory)
 
 
 @functools.lru_cache(maxsize=4)
-def _lower_triangle(size: int, device: torch.device) -> Bool[Tensor, "T T 1"]:
-    full = torch.ones(size, size, dtype=torch.bool, device=device)
-    return full.tril().unsqueeze(-1)
+def _lower_triangle(size: int, device: torch.device) -> Bool[Tensor, "T T"]:
+    return torch.ones(size, size, dtype=torch.bool, device=device).tril()
+
+
+@functools.lru_cache(maxsize=4)
+def _triangle_in_memory(size: int) -> bytearray:
+    return bytearray().join(
+        b"\1" * seen + b"\0" * (size - seen) for seen in range(1, size + 1)
+    )
+
+
+def _kept(triangle: Any, size: int) -> Any:
+    return triangle if size <= LARGE else triangle.__wrapped__

@@ -432,3 +432,30 @@ def test_widths_of_heads(vectors):
     assert attention.output.weight.shape == (C, 20)
     assert attention(**vectors).shape == (T, B, C)
     assert MultiHeadAttention(5, 10, d_k=3).d_v == 2
+
+
+@pytest.mark.parametrize("implementation", ["kernels"], indirect=True)
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("trained", ["all", "input", "tied", "projections"])
+def test_self_attention_as_one_node(trained, bias):
+    """Values, gradients and second derivatives, and the result may be changed in place."""
+    attention = MultiHeadAttention(H, C, dropout_prob=0.0, bias=bias).double()
+    x = torch.randn(13, B, C, dtype=torch.float64, requires_grad=trained != "projections")
+    attention.requires_grad_(trained != "input")
+    attention.output.requires_grad_(trained != "projections")
+    if trained == "tied":
+        attention.key.linear.weight = attention.query.linear.weight
+    wanted = [each for each in (x, *attention.parameters()) if each.requires_grad]
+
+    def derivatives():
+        y = attention(query=x, key=x, value=x, mask=subsequent_mask(13))
+        assert y.grad_fn is not None
+        weights, y = attention.attn, y.mul_(2)
+        plain = torch.autograd.grad(y.square().sum(), wanted, retain_graph=True)
+        first = torch.autograd.grad(y.square().sum(), wanted, create_graph=True)
+        second = torch.autograd.grad(sum(each.square().sum() for each in first), wanted)
+        return [y, weights, *plain, *first, *second]
+
+    with kernels.disabled():
+        expected = derivatives()
+    torch.testing.assert_close(derivatives(), expected)
