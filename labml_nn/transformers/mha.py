@@ -452,16 +452,7 @@ class MultiHeadAttention(nn.Module):
         about [masks](utils.py) makes them. Do you have a mask from elsewhere? Compare
         the [conventions](#mask-conventions) first.
         """
-        if (
-            not isinstance(mask, Tensor)
-            or mask.is_floating_point()
-            or mask.dim() not in (3, 4)
-            or mask.shape[0] not in (1, query_shape[0])
-            or mask.shape[1] != key_shape[0]
-            or mask.shape[2] not in (1, query_shape[1])
-            or mask.shape[3:] not in ((), (1,), (self.heads,))
-        ):
-            check_mask(mask, query_shape, key_shape, self.heads)
+        check_mask(mask, query_shape, key_shape, self.heads)
 
         # If the heads share a mask, it has no axis for them yet.
         return mask.bool() if mask.dim() == 4 else mask.bool().unsqueeze(-1)
@@ -548,10 +539,8 @@ class MultiHeadAttention(nn.Module):
 
         Returns a vector for each query, `[T, B, C]`.
         """
-        if not query.dim() == key.dim() == value.dim() == 3 or (
-            key.shape[0] != value.shape[0]
-        ):
-            check_attention_inputs(query, key, value)
+        check_attention_inputs(query, key, value)
+
         # Project the features of each token into queries, keys and values for all
         # heads. Each of these three lines is an $x W$ of the example.
         q = self.query(query)
