@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from _pytest.mark import ParameterSet
-from playwright.sync_api import Browser, ConsoleMessage, Page
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page
 from sweeps import in_turn
 
 from docs_src.lessons import URLS
@@ -40,13 +40,31 @@ READY = "document.querySelector('.live')?.dataset.ready"
 LOOKS = [(390, "dark"), (1440, "light")]
 
 AXE = (MODULES / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
-#: axe reads a whole document for any part of it: a part is judged without figures around it.
-RUN = """within => {
-  const figures = within ? document.querySelectorAll("figure") : [];
-  const near = (figure) => figure.closest(within) || figure.querySelector(within);
-  figures.forEach(figure => near(figure) || figure.remove());
-  return axe.run(within ?? document, {resultTypes: ["violations"], elementRef: false});
+#: Most of a long page is alike, and axe takes a millisecond for each element of it. What has come
+#: before, with the same tags, classes and attributes around it, goes; a name stays whole.
+THIN = """part => {
+  const kind = e => [e.localName, ...e.classList, ...e.getAttributeNames(), e.role,
+    [...e.childNodes].some(node => node.nodeType === 3 && node.data.trim())].join(" ");
+  const refers = /^(for|aria-.*(by|controls|owns|activedescendant))$/;
+  const all = [...document.body.querySelectorAll("*")];
+  const named = new Set(all.flatMap(e => [...e.attributes].flatMap(({ name, value }) =>
+    refers.test(name) ? value.split(" ") : [])));
+  const kinds = new Map(), seen = new Set(), stays = new Set([document.body]);
+  for (const e of all) {
+    const around = e.matches("mjx-container *, svg *") ? "" : kinds.get(e.parentElement);
+    const here = `${around} > ${kind(e)}`;
+    kinds.set(e, here);
+    const stay = !seen.has(here) || named.has(e.id) || e.closest(part)
+      || e.matches("h1, h2, h3, h4, h5, h6, :focus, [open], :popover-open");
+    seen.add(here);
+    for (let one = e; stay && !stays.has(one); one = one.parentElement) stays.add(one);
+  }
+  const name = "a, button, dl, summary, label, h1, h2, h3, h4, h5, h6, th, [role]:not([role=img])";
+  for (const e of all)
+    if (stays.has(e.parentElement) && e.parentElement.closest(name)) stays.add(e);
+  all.forEach(e => stays.has(e) || e.remove());
 }"""
+AXE_RUN = """part => axe.run(part ?? document, {resultTypes: ["violations"], elementRef: false})"""
 
 
 def each_in_one_look(urls: list[str]) -> list[ParameterSet]:
@@ -58,19 +76,13 @@ def each_in_one_look(urls: list[str]) -> list[ParameterSet]:
 class Visit:
     """One window. `page` is Playwright's; requests and faults are kept."""
 
-    def __init__(
-        self, browser: Browser, server: str, width: int, theme: str, options: dict[str, Any]
-    ) -> None:
-        self.server = server
+    def __init__(self, page: Page, server: str) -> None:
+        self.page, self.server = page, server
         self.requests: list[str] = []
         self.faults: list[str] = []
-        self._context = browser.new_context(
-            viewport={"width": width, "height": HEIGHTS[width]}, color_scheme=theme, **options
-        )
-        self.page: Page = self._context.new_page()
-        self.page.on("console", self._console)
-        self.page.on("pageerror", lambda error: self.faults.append(f"{self.page.url}: {error}"))
-        self.page.on("request", lambda request: self._request(request.url))
+        page.on("console", self._console)
+        page.on("pageerror", lambda error: self.faults.append(f"{page.url}: {error}"))
+        page.on("request", lambda request: self._request(request.url))
 
     def open(self, url: str, hurry: bool = True) -> None:
         """Go to a page of the site, or to an address of its own; return when it is laid out."""
@@ -84,11 +96,6 @@ class Visit:
         self.page.evaluate("document.querySelectorAll('details').forEach(one => (one.open = true))")
         return self.page
 
-    def close(self) -> list[str]:
-        """The faults that the window has seen."""
-        self._context.close()
-        return self.faults
-
     def _console(self, message: ConsoleMessage) -> None:
         # A browser that is held up for seconds, by axe or by other tests, says it of any font.
         late = "preloaded using link preload but not used" in message.text
@@ -101,14 +108,50 @@ class Visit:
             self.faults.append(f"{self.page.url} asks for {url}")
 
 
-def violations(window: Visit, within: str | None = None) -> list[str]:
-    """What axe objects to, and where: on the whole page, or in the part that a selector finds.
+class Windows:
+    """Windows on the site. Plain ones are tabs of one browser, which is six times as fast as a
+    browser for each; one with options is alone in a browser that has them."""
 
-    For a part, figures of the page that are outside of it are removed for good.
+    def __init__(self, browser: Browser, server: str) -> None:
+        self._browser, self._server = browser, server
+        self._shared = browser.new_context()
+        # A tab that stays keeps the process of the others, and empties what they have stored.
+        self._tools = self._shared.new_cdp_session(self._shared.new_page())
+        self._open: list[tuple[Visit, BrowserContext]] = []
+
+    def open(self, width: int, theme: str, **options: Any) -> Visit:
+        context = self._browser.new_context(**options) if options else self._shared
+        page = context.new_page()
+        visit = Visit(page, self._server)
+        self._open.append((visit, context))
+        page.set_viewport_size({"width": width, "height": HEIGHTS[width]})
+        page.emulate_media(color_scheme=theme)
+        return visit
+
+    def close(self) -> list[str]:
+        """Leave nothing that the next test could see, and return the faults of all windows."""
+        for visit, context in self._open:
+            visit.page.close()
+            if context is not self._shared:
+                context.close()
+        for origin in (self._server, "file://"):
+            stored = {"origin": origin, "storageTypes": "all"}
+            self._tools.send("Storage.clearDataForOrigin", stored)
+        faults = [fault for visit, _ in self._open for fault in visit.faults]
+        self._open.clear()
+        return faults
+
+
+def violations(window: Visit, part: str | None = None, whole: bool = False) -> list[str]:
+    """What axe objects to, and where: on the page, or in the part of it that a selector finds.
+
+    Unless it is looked at as a whole, a page keeps one element of each kind from then on.
     """
+    if not whole:
+        window.page.evaluate(THIN, part or "nothing")
     if not window.page.evaluate("'axe' in window"):
         window.page.evaluate(AXE)
-    found = window.page.evaluate(RUN, within)["violations"]
+    found = window.page.evaluate(AXE_RUN, part)["violations"]
     return [f"{one['id']}: {node['html'][:120]}" for one in found for node in one["nodes"][:3]]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from browser_tools import FLAGS, Visit
+from browser_tools import FLAGS, Visit, Windows
 from playwright.sync_api import Browser, sync_playwright
 
 from pylit.cli import main
@@ -86,17 +86,19 @@ def java() -> str:
     return found
 
 
+@pytest.fixture(scope="session")
+def windows(browser: Browser, server: str) -> Windows:
+    return Windows(browser, server)
+
+
 @pytest.fixture
-def visit(browser: Browser, server: str) -> Iterator[Callable[..., Visit]]:
+def visit(windows: Windows) -> Iterator[Callable[..., Visit]]:
     """Opens a page of the site in a window of its own; faults of the page fail the test."""
-    opened: list[Visit] = []
 
     def open_page(url: str, width: int = 1440, theme: str = "light", **options: object) -> Visit:
-        visit = Visit(browser, server, width, theme, options)
-        opened.append(visit)
+        visit = windows.open(width, theme, **options)
         visit.open(url)
         return visit
 
     yield open_page
-    faults = [fault for one in opened for fault in one.close()]
-    assert not faults
+    assert windows.close() == []

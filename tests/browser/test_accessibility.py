@@ -1,14 +1,24 @@
 """axe finds nothing, in both themes, at five widths, and with everything open."""
 
 from collections.abc import Callable
-from itertools import cycle
 from pathlib import Path
 
 import pytest
-from browser_tools import HEIGHTS, LESSONS, MHA, Visit, pages, violations
+from browser_tools import HEIGHTS, LESSONS, LOOKS, MHA, Visit, each_in_one_look, pages, violations
 from sweeps import in_turn, swept
 
 pytestmark = pytest.mark.browser
+
+#: A page of each kind. Those in Chinese have the parts of the English ones; some stand for all.
+KINDS = [
+    *LESSONS,
+    "notation.html",
+    "annotate.html",
+    "404.html",
+    "labml_nn/utils.html",
+    "compare/labml_nn.lstm...labml_nn.lstm.gru.html",
+    *(f"zh/{url}" for url in ("index.html", "glossary.html", "exercises.html", MHA)),
+]
 
 
 @pytest.mark.parametrize(("url", "theme"), in_turn([MHA, "index.html"], ["light", "dark"]))
@@ -16,57 +26,53 @@ def test_axe_at_every_width(url: str, theme: str, visit: Callable[..., Visit]):
     window = visit(url, 320, theme)
     for width, height in HEIGHTS.items():
         window.page.set_viewport_size({"width": width, "height": height})
-        window.page.wait_for_timeout(50)
-        assert violations(window) == [], f"{url} at {width} px, {theme}"
+        assert violations(window) == [], width
 
 
-@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.sweep)])
-def test_axe_on_pages_of_every_kind_with_everything_unfolded(
-    every: bool, site: Path, visit: Callable[..., Visit]
+@pytest.mark.parametrize(("url", "width", "theme"), each_in_one_look(KINDS))
+def test_axe_with_everything_unfolded(
+    url: str, width: int, theme: str, visit: Callable[..., Visit]
 ):
-    """The lessons, or every page with a drawing."""
-    window = visit("index.html")
-    # A page in Chinese has the parts of the English one; some of them stand for all.
-    own = [url for url in pages(site) if not url.startswith("zh/")]
-    drawn = [url for url in own if 'class="panels"' in (site / url).read_text("utf-8")]
-    drawn = drawn if every else [*LESSONS]
-    drawn += ["zh/index.html", "zh/glossary.html", "zh/exercises.html", f"zh/{MHA}", f"zh/{MHA}"]
-    looks = cycle([(320, "dark"), (1440, "light")])
-    # What pages have in common is seen in both looks.
-    compared = [url for url in pages(site) if url.startswith("compare/")] * 2
-    urls = ("notation.html", "annotate.html", "404.html", *drawn, *sorted(compared))
-    for url, (width, theme) in zip(urls, looks, strict=False):
-        window.page.set_viewport_size({"width": width, "height": HEIGHTS[width]})
-        window.page.emulate_media(color_scheme=theme)
-        window.open(url)
-        window.unfold()
-        window.page.wait_for_timeout(50)
-        assert violations(window) == [], f"{url} at {width} px, {theme}"
+    window = visit(url, width, theme)
+    window.unfold()
+    assert violations(window) == []
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize(("width", "theme"), LOOKS)
+def test_axe_on_the_whole_of_every_page_with_a_drawing(
+    width: int, theme: str, site: Path, visit: Callable[..., Visit]
+):
+    window = visit("index.html", width, theme)
+    for url in pages(site):
+        if 'class="panels"' in (site / url).read_text("utf-8") and not url.startswith("zh/"):
+            window.open(url)
+            window.unfold()
+            assert violations(window, whole=True) == [], url
 
 
 @pytest.mark.parametrize("theme", swept(["light", "dark"], "dark"))
 def test_axe_with_dialogs_and_previews_open(theme: str, visit: Callable[..., Visit]):
     window = visit(f"{MHA}#L100", 1024, theme)
-    page = window.page
+    page = window.unfold()
     assert violations(window) == []
     for button in ("#menu-button", "#outline-button"):
         page.locator(button).click()
-        assert violations(window) == []
+        assert violations(window, button.removesuffix("-button")) == []
     page.keyboard.press("Escape")
     page.keyboard.press("?")
     page.locator("#help[open]").wait_for()
-    assert violations(window) == []
+    assert violations(window, "#help") == []
     page.keyboard.press("Escape")
     page.keyboard.press("/")
     page.locator("#search input").fill("attention")
     page.locator("#results [aria-selected=true]").wait_for()
-    assert violations(window) == []
+    assert violations(window, "#search") == []
     page.keyboard.press("Escape")
-    window.unfold()
-    page.locator("td code[role=button]").nth(1).press("Enter")
+    page.locator("td code[role=button]").first.press("Enter")
     page.locator("pre .lit").first.wait_for(state="attached")
     assert violations(window) == []
     page.keyboard.press("Escape")
     page.locator(".c > pre a.x:not(.e)").first.focus()
     page.locator("#preview:popover-open").wait_for()
-    assert violations(window) == []
+    assert violations(window, "#preview") == []

@@ -4,12 +4,10 @@ import json
 import math
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
-from browser_tools import HEIGHTS, Visit, pages
-from sweeps import swept
+from browser_tools import Visit
 
 from labml_nn.sampling import Temperature
 from labml_nn.transformers.positional_encoding import get_positional_encoding
@@ -18,70 +16,6 @@ pytestmark = pytest.mark.browser
 
 ENCODING = "labml_nn/transformers/positional_encoding.html"
 SAMPLING = "labml_nn/sampling.html"
-
-#: What stands out of its drawing, letters too small to read, and faint ones.
-LOOK = """figures => {
-  const light = colour => colour.match(/[\\d.]+/g).slice(0, 3).map(part => {
-    const x = part / 255;
-    return x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4;
-  }).reduce((sum, x, i) => sum + x * [0.2126, 0.7152, 0.0722][i], 0);
-  const ground = light(getComputedStyle(document.body).backgroundColor);
-  const found = [];
-  for (const figure of figures) for (const svg of figure.querySelectorAll("svg")) {
-    const box = svg.getBoundingClientRect();
-    const size = [svg.width.baseVal.value, svg.height.baseVal.value];
-    if (Math.abs(box.width / box.height - size[0] / size[1]) > 0.02) found.push("squeezed");
-    if (box.width < 100) found.push("tiny");
-    for (const text of svg.querySelectorAll("text")) {
-      const words = text.textContent, b = text.getBoundingClientRect();
-      const { fontSize, fill } = getComputedStyle(text);
-      const sized = text.matches(".p-mid, .p-large, .p-big");
-      const letters = parseFloat(fontSize) * box.width / size[0];
-      const most = sized ? Infinity : text.matches(".p-w, .p-m") ? 18 : 14;
-      if (letters < 10.95 || letters > most + 0.05) found.push(`${words}: ${letters} px`);
-      // The box of letters is higher than their ink, and between panels there are 24 pixels.
-      const over = Math.max(6, letters * 0.4);
-      if (b.left < box.left - 8 || b.right > box.right + 8 || b.top < box.top - over
-        || b.bottom > box.bottom + over) found.push(`${words} stands out`);
-      const [low, high] = [light(fill), ground].sort((a, b) => a - b);
-      if ((high + 0.05) / (low + 0.05) < 4.5) found.push(`${words} is faint`);
-    }
-  }
-  return found;
-}"""
-
-
-@pytest.fixture(scope="module")
-def drawn(site: Path) -> list[str]:
-    """The pages that have figures."""
-    return [url for url in pages(site) if 'class="panels"' in (site / url).read_text("utf-8")]
-
-
-EDGES = ((320, "dark"), (1440, "light"))
-BETWEEN = ((390, "light"), (1024, "light"), (1440, "dark"), (1920, "light"))
-
-
-@pytest.mark.parametrize("looks", swept([EDGES, BETWEEN], EDGES), ids=["edges", "between"])
-def test_every_figure_can_be_read_and_is_named_and_captioned(
-    looks: tuple[tuple[int, str], ...], drawn: list[str], visit: Callable[..., Visit]
-):
-    assert len(drawn) >= 8
-    window = visit("index.html")
-    for url in drawn:
-        window.open(url)
-        figures = window.unfold().locator("figure.fig")
-        for width, theme in looks:
-            window.page.set_viewport_size({"width": width, "height": HEIGHTS[width]})
-            window.page.emulate_media(color_scheme=theme)
-            assert figures.evaluate_all(LOOK) == [], (url, width, theme)
-            assert window.page.evaluate("document.documentElement.scrollWidth") <= width, url
-        for figure in figures.all():
-            image = figure.locator(".panels")
-            assert image.count() == 1, url
-            name = image.get_attribute("aria-label") or ""
-            assert len(name.split()) > 10 or (url.startswith("zh/") and len(name) > 20), name
-            assert not re.search(r"\bnan\b|\binf\b|[{}]", name)
-            assert figure.locator("figcaption").inner_text().strip(), url
 
 
 @pytest.mark.parametrize(("url", "label"), [(SAMPLING, "Temperature")])
