@@ -1,6 +1,7 @@
 """A window on the site, and what it has seen."""
 
 import gzip
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,9 @@ LAY_OUT = """() => document.querySelectorAll(".s, .s > *")
 LAID_OUT = """() => document.documentElement.dataset.js === undefined ||
   [...document.querySelectorAll(".s, .s > :not(.p)")]
     .every(part => getComputedStyle(part).contentVisibility !== "auto")"""
+#: What a page does by itself in answer to a reader has happened: observers are told after a frame.
+SETTLED = """() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() =>
+  setTimeout(done))))"""
 MHA = "labml_nn/transformers/mha.html"
 FEEDBACK = "labml_nn/transformers/feedback/index.html"
 #: Pages of lessons, which have a panel and a replay; and those that have a panel.
@@ -38,6 +42,29 @@ PANELS = [*LESSONS, "memory.html"]
 READY = "document.querySelector('.live')?.dataset.ready"
 #: What costs seconds on each of many pages is looked at small and dark, or large and light.
 LOOKS = [(390, "dark"), (1440, "light")]
+
+#: A language in which each sentence is the English one in brackets.
+BRACKETS = "window.pylitWords = new Proxy({}, { get: (words, text) => `⟦${text}⟧` })"
+#: The words outside brackets, with the names that people hear: of the elements inside `parts`, but
+#: not inside `others`.
+OUTSIDE = """([parts, others]) => {
+  const texts = [];
+  for (const part of document.querySelectorAll(parts)) {
+    const walker = document.createTreeWalker(part, NodeFilter.SHOW_TEXT | NodeFilter.SHOW_ELEMENT);
+    for (let node = part; node; node = walker.nextNode()) {
+      const isText = node.nodeType === Node.TEXT_NODE;
+      if ((isText ? node.parentElement : node).closest(others)) continue;
+      const names = ["aria-label", "aria-valuetext", "title"];
+      texts.push(...(isText ? [node.data] : names.map((name) => node.getAttribute(name))));
+      if (node.tagName === "OUTPUT") texts.push(node.value);
+    }
+  }
+  return texts.filter(Boolean).filter((text) => {
+    for (let before = ""; before !== text;) [before, text] = [text, text.replace(/⟦[^⟦⟧]*⟧/g, "")];
+    return /[a-z]{2}|[⟦⟧]|undefined/i.test(text);
+  });
+}"""
+
 
 AXE = (MODULES / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
 #: Most of a long page is alike, and axe takes a millisecond for each element of it. What has come
@@ -140,6 +167,19 @@ class Windows:
         faults = [fault for visit, _ in self._open for fault in visit.faults]
         self._open.clear()
         return faults
+
+
+def bracketed(visit: Callable[..., Visit], url: str, *look: object) -> Visit:
+    """A page whose scripts speak the language of brackets."""
+    window = visit("404.html", *look)
+    window.page.add_init_script(BRACKETS)
+    window.open(url)
+    return window
+
+
+def outside(page: Page, parts: str, others: str = "nothing") -> set[str]:
+    """What is said in some parts of a page, but not in others of them, outside brackets."""
+    return set(page.evaluate(OUTSIDE, [parts, others]))
 
 
 def violations(window: Visit, part: str | None = None, whole: bool = False) -> list[str]:

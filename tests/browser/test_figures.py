@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from browser_tools import Visit
+from browser_tools import SETTLED, Visit
 
 from labml_nn.sampling import Temperature
 from labml_nn.transformers.positional_encoding import get_positional_encoding
@@ -40,7 +40,7 @@ def test_the_script_draws_what_the_build_has_drawn(
     before = state()
     page.get_by_label(label, exact=True).focus()
     page.wait_for_function("typeof pylit.stage == 'function'")
-    page.wait_for_timeout(50)
+    page.evaluate(SETTLED)
     assert state() == before
     page.keyboard.press("ArrowRight")
     turned = state()

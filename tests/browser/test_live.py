@@ -4,7 +4,17 @@ import re
 from collections.abc import Callable
 
 import pytest
-from browser_tools import LESSONS, MHA, PANELS, READY, Visit, each_in_one_look, violations
+from browser_tools import (
+    LESSONS,
+    MHA,
+    PANELS,
+    READY,
+    Visit,
+    bracketed,
+    each_in_one_look,
+    outside,
+    violations,
+)
 from playwright.sync_api import expect
 from sweeps import swept
 
@@ -26,8 +36,11 @@ MOVED = """new Promise(resolve => new PerformanceObserver(list => resolve(list.g
   .observe({ type: "layout-shift", buffered: true }) || setTimeout(() => resolve(0), 300))"""
 
 
-def opened(visit: Callable[..., Visit], url: str, width: int, theme: str) -> Visit:
-    window = visit(url, width, theme)
+def opened(visit: Callable[..., Visit], url: str = MHA) -> Visit:
+    return started(visit(url))
+
+
+def started(window: Visit) -> Visit:
     assert not [url for url in window.requests if "/live/" in url]
     window.page.locator("[data-live]").press("Enter")
     window.page.wait_for_function(READY, timeout=60_000)
@@ -38,9 +51,10 @@ def opened(visit: Callable[..., Visit], url: str, width: int, theme: str) -> Vis
 def test_panel(url: str, width: int, theme: str, visit: Callable[..., Visit]):
     """It opens by keyboard, shows its observations, fits, and axe finds nothing.
 
-    At a desk the whole panel is in the window; on a phone, what is changed and its outcome.
+    All that its script says can be in another language. At a desk the whole panel is in the
+    window; on a phone, what is changed and its outcome.
     """
-    window = opened(visit, url, width, theme)
+    window = started(bracketed(visit, url, width, theme))
     page = window.page
     assert page.evaluate("document.activeElement.id") == "live"
     if width == 1440:
@@ -53,6 +67,9 @@ def test_panel(url: str, width: int, theme: str, visit: Callable[..., Visit]):
         outcome = page.locator(".live .outcome").bounding_box()
         assert outcome and outcome["y"] + outcome["height"] <= 844
         assert outcome["height"] <= 200
+    # What a model has read and written is in the language of its texts, as is a page in Chinese.
+    others = "textarea, .letters, .arcs, .written, .field option, :lang(zh) *"
+    models = {"LSTM", "Mamba-2", "DeltaNet"}
     shows = page.locator(".live .observations button")
     assert shows.count() == 3
     # It begins with something to see.
@@ -61,8 +78,13 @@ def test_panel(url: str, width: int, theme: str, visit: Callable[..., Visit]):
         before = page.evaluate(READY)
         show.press("Enter")
         page.wait_for_function(f"{READY} != {before}", timeout=60_000)
+        assert outside(page, ".live", others) <= models
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
     assert violations(window, ".live") == []
+    for wrong in ("", "#", "a" * 300) if url in PANELS else ():
+        page.locator(".live textarea").fill(wrong)
+        expect(page.locator(".live .fault")).to_contain_text("⟦")
+        assert outside(page, ".live .fault") == set()
 
 
 @pytest.mark.parametrize("width", swept([390, 1440], 390))
@@ -104,7 +126,7 @@ def test_it_is_open_when_a_reader_comes_near(visit: Callable[..., Visit]):
 
 
 def test_wrong_text_gets_a_sentence_and_dims_old_results(visit: Callable[..., Visit]):
-    page = opened(visit, MHA, 1440, "light").page
+    page = opened(visit).page
     seen = "+getComputedStyle(document.querySelector('.live .outcome').parentElement).opacity"
     assert page.evaluate(seen) == 1
     for text, said in (("", "empty"), ("a9", "“9”"), ("a" * 70, "70 characters")):
@@ -116,7 +138,7 @@ def test_wrong_text_gets_a_sentence_and_dims_old_results(visit: Callable[..., Vi
 
 
 def test_a_head_that_is_off_looks_off(visit: Callable[..., Visit]):
-    page = opened(visit, MHA, 1440, "light").page
+    page = opened(visit).page
     head = page.locator(".live .heads > div").nth(0)
     seen = "one => +getComputedStyle(one).opacity"
     assert head.locator("canvas").evaluate(seen) == 1
@@ -128,7 +150,7 @@ def test_a_head_that_is_off_looks_off(visit: Callable[..., Visit]):
 
 
 def test_it_writes_the_same_text_again(visit: Callable[..., Visit]):
-    page = opened(visit, MHA, 1440, "light").page
+    page = opened(visit).page
     written = []
     for _ in range(2):
         page.get_by_role("button", name="Write on").click()
@@ -142,7 +164,7 @@ def test_it_writes_the_same_text_again(visit: Callable[..., Visit]):
 
 
 def test_from_a_disk(visit: Callable[..., Visit], site):
-    opened(visit, (site / MHA).as_uri(), 1440, "light")
+    opened(visit, (site / MHA).as_uri())
 
 
 def test_a_model_that_does_not_load_gets_a_sentence(visit: Callable[..., Visit]):
@@ -162,7 +184,7 @@ def weights_of(window: Visit) -> list[str]:
 def test_a_chinese_page_has_poems_first_and_shakespeare_on_demand(
     url: str, name: str, visit: Callable[..., Visit]
 ):
-    window = opened(visit, url, 1440, "light")
+    window = opened(visit, url)
     page, text = window.page, window.page.locator(".live textarea")
     poems = [f"{name}.js", "verse.js"]
     assert sorted(weights_of(window)) == sorted(poems)
@@ -182,7 +204,7 @@ def test_a_chinese_page_has_poems_first_and_shakespeare_on_demand(
 def test_on_a_chinese_page_it_writes_a_poem_with_the_heads_that_a_reader_gives(
     url: str, visit: Callable[..., Visit]
 ):
-    window = opened(visit, url, 1440, "light")
+    window = opened(visit, url)
     page = window.page
     heads, write = page.locator(".live input[type=text]"), page.locator(".live .writer > button")
     poem, field = page.locator(".live .writer .written"), page.locator(".live textarea")

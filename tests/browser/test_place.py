@@ -5,7 +5,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from browser_tools import MHA, Visit, pages
+from browser_tools import MHA, SETTLED, Visit, pages
 from playwright.sync_api import Page, Route, expect
 
 pytestmark = pytest.mark.browser
@@ -32,8 +32,7 @@ def scroll_to(page: Page, selector: str, part: float) -> None:
 
 
 def read(page: Page) -> dict[str, list[object]]:
-    # Observers are told after the next frame.
-    page.evaluate("() => new Promise(done => setTimeout(done, 200))")
+    page.evaluate(SETTLED)
     found: dict[str, list[object]] = page.evaluate(KEPT)
     return found
 
@@ -101,7 +100,7 @@ def test_a_part_is_read_when_its_end_comes_into_sight_and_a_link_past_it_does_no
     page.locator("nav.kicker a").nth(1).click()
     assert read(page) == {}
     scroll_to(page, "h1", 0.5)
-    page.evaluate("() => new Promise(done => setTimeout(done, 200))")
+    page.evaluate(SETTLED)
     scroll_to(page, ".border", 0.8)
     assert read(page) == {MHA: [1, 3, "#line-by-line"]}
     # In Chinese it is the same page.
@@ -119,7 +118,7 @@ def test_a_part_is_read_when_its_end_comes_into_sight_and_a_link_past_it_does_no
     window.open(MHA)
     for end in ("#symbols", ".share"):
         scroll_to(page, end, 0.8)
-        page.evaluate("() => new Promise(done => setTimeout(done, 200))")
+        page.evaluate(SETTLED)
     assert read(page) == {MHA: [7, 3, ""]}
     page.locator("#menu-button").click()
     expect(page.locator("#menu .read")).to_have_text("finished")

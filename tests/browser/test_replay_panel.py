@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from browser_tools import LESSONS, LOOKS, MHA, Visit, each_in_one_look, violations
+from browser_tools import LESSONS, LOOKS, MHA, SETTLED, Visit, each_in_one_look, violations
 from playwright.sync_api import Locator, Page, expect
 from replay_sample import KEYS, QUERIES, Sample, write_sample
 
@@ -350,7 +350,7 @@ def test_the_line_stays_in_sight_until_the_reader_scrolls(play: Callable[..., Vi
     page.mouse.wheel(0, 3000)
     page.wait_for_function(f"({MARKED})().every(([, seen]) => !seen)")
     page.evaluate(grow)
-    page.wait_for_timeout(200)
+    page.evaluate(SETTLED)
     assert not any(seen for _, seen in page.evaluate(MARKED))
     page.locator("#replay .line.ran").first.click()
     page.wait_for_function(f"({MARKED})().every(([, seen]) => seen)")
@@ -473,7 +473,7 @@ def test_the_page_is_never_thrown_about(visit: Callable[..., Visit]):
     page = visit(MHA).page
     page.locator(".replay-start").press("Enter")
     page.locator("#replay .line.ran").first.click()
-    page.wait_for_timeout(200)
+    page.evaluate(SETTLED)
     page.evaluate(
         """() => {
           [window.before, window.far] = [scrollY, 0];
@@ -485,7 +485,7 @@ def test_the_page_is_never_thrown_about(visit: Callable[..., Visit]):
     )
     for key in ["ArrowRight"] * 7 + ["ArrowLeft"] * 3:
         page.keyboard.press(key)
-        page.wait_for_timeout(80)
+        page.evaluate(SETTLED)
     assert page.evaluate("far") <= 1
 
 

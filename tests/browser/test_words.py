@@ -4,45 +4,12 @@ import re
 from collections.abc import Callable, Mapping
 
 import pytest
-from browser_tools import MHA, PANELS, READY, Visit
-from playwright.sync_api import Page, Route, expect
+from browser_tools import MHA, Visit, bracketed, outside
+from playwright.sync_api import Route, expect
 
 from pylit.outputs.search import SearchIndex, SearchPage, counted
 
 pytestmark = pytest.mark.browser
-
-#: A language in which each sentence is the English one in brackets.
-BRACKETS = "window.pylitWords = new Proxy({}, { get: (words, text) => `⟦${text}⟧` })"
-#: The words outside brackets, with the names that people hear: of the elements inside `parts`, but
-#: not inside `others`.
-OUTSIDE = """([parts, others]) => {
-  const texts = [];
-  for (const part of document.querySelectorAll(parts)) {
-    const walker = document.createTreeWalker(part, NodeFilter.SHOW_TEXT | NodeFilter.SHOW_ELEMENT);
-    for (let node = part; node; node = walker.nextNode()) {
-      const isText = node.nodeType === Node.TEXT_NODE;
-      if ((isText ? node.parentElement : node).closest(others)) continue;
-      const names = ["aria-label", "aria-valuetext", "title"];
-      texts.push(...(isText ? [node.data] : names.map((name) => node.getAttribute(name))));
-      if (node.tagName === "OUTPUT") texts.push(node.value);
-    }
-  }
-  return texts.filter(Boolean).filter((text) => {
-    for (let before = ""; before !== text;) [before, text] = [text, text.replace(/⟦[^⟦⟧]*⟧/g, "")];
-    return /[a-z]{2}|[⟦⟧]|undefined/i.test(text);
-  });
-}"""
-
-
-def bracketed(visit: Callable[..., Visit], url: str) -> Visit:
-    window = visit("404.html")
-    window.page.add_init_script(BRACKETS)
-    window.open(url)
-    return window
-
-
-def outside(page: Page, parts: str, others: str = "nothing") -> set[str]:
-    return set(page.evaluate(OUTSIDE, [parts, others]))
 
 
 def test_the_page(visit: Callable[..., Visit]):
@@ -62,25 +29,6 @@ def test_the_page(visit: Callable[..., Visit]):
         "⟦note",
         "⟦glossary",
     }
-
-
-@pytest.mark.parametrize("url", PANELS)
-def test_panels(url: str, visit: Callable[..., Visit]):
-    page = bracketed(visit, url).page
-    page.locator("[data-live]").press("Enter")
-    page.wait_for_function(READY, timeout=60_000)
-    models, text = {"LSTM", "Mamba-2", "DeltaNet"}, page.locator(".live textarea")
-    others = "textarea, .letters, .arcs, .written, .field option"
-    assert outside(page, ".live", others) <= models
-    for show in page.locator(".live .observations button").all():
-        before = page.evaluate(READY)
-        show.press("Enter")
-        page.wait_for_function(f"{READY} != {before}", timeout=60_000)
-        assert outside(page, ".live", others) <= models
-    for wrong in ("", "#", "a" * 300):
-        text.fill(wrong)
-        expect(page.locator(".live .fault")).to_contain_text("⟦")
-        assert outside(page, ".live .fault") == set()
 
 
 def test_the_replay(visit: Callable[..., Visit]):
