@@ -137,9 +137,6 @@ def write_sample(site: Path, folder: Path) -> Sample:
         r'<button[^>]* class="js replay-start".*?</button>', button, (site / MHA).read_text("utf-8")
     )
     assert replaced == 1
-    # Of the sections those with code are enough, and quickly opened.
-    sections = r'(?s)<div class="s (?:pic|wide)(?! opens).*?(?=<div class="s[ "]|</main>)'
-    html = re.sub(sections, lambda one: one[0] if button in one[0] else "", html)
     page.write_text(html, "utf-8")
     script = f"pylitReplay({json.dumps(replay, ensure_ascii=False)});\n"
     page.with_name("sample.js").write_text(script, encoding="utf-8")
