@@ -338,12 +338,16 @@ def test_the_memory_and_the_inputs_of_another_feedback_model():
     model, inputs = LESSONS["feedback_kv"].make()
     x = inputs["x"].detach()
     keys, values = model.scan(x)[1].slots().values()
+
+    def call(*slots):
+        # A memory whose keys and values do not fit may be refused when it is made.
+        return model(x, memory=FeedbackMemory(*slots))
+
     for slots in (
         *((keys, values[:1]), (keys, values.double()), (keys, None)),
         *((keys[:, :1], values[:, :1]), (keys[..., :1], values[..., :1])),
     ):
-        memory = FeedbackMemory(*slots)
-        assert_as_reference(partial(model, x, memory=memory))
+        assert_as_reference(partial(call, *slots))
     for other in (x[..., :-1], torch.cat([x, x], -1), x[0]):
         assert_as_reference(partial(model, other))
 
