@@ -263,6 +263,30 @@ def test_only_a_lower_triangle_is_causal(length, seed, row, key):
     assert not is_causal(subsequent_mask(length + 1)[:length], length, length + 1)
 
 
+def test_a_causal_mask_that_changes():
+    """By PyTorch, by NumPy on either side, and another one in its place."""
+    mask = subsequent_mask(9)
+    for change in (lambda: mask[0, 3].fill_(True), lambda: mask.numpy().__setitem__((1, 4), True)):
+        assert is_causal(mask, 9, 9) and is_causal(mask, 9, 9)
+        change()
+        assert not is_causal(mask, 9, 9)
+        mask.copy_(subsequent_mask(9))
+    array = subsequent_mask(9).numpy()
+    mask = torch.from_numpy(array)
+    assert is_causal(mask, 9, 9)
+    array[0, 3] = True
+    assert not is_causal(mask, 9, 9)
+    with torch.inference_mode():
+        mask = subsequent_mask(9)
+        assert is_causal(mask, 9, 9)
+        mask[0, 3] = True
+        assert not is_causal(mask, 9, 9)
+    mask = subsequent_mask(9)
+    assert is_causal(mask, 9, 9)
+    mask.resize_(8, 9, 1)
+    assert not is_causal(mask, 8, 9)
+
+
 # Properties.
 @settings(deadline=None, max_examples=15)
 @given(st.integers(2, 7), st.integers(1, 6), st.integers(0, 999))
