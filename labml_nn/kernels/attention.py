@@ -44,8 +44,7 @@ like.
 
 import ctypes
 import functools
-import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -559,11 +558,8 @@ def is_causal(mask: Tensor | None, queries: int, keys: int) -> bool:
     ## Recognising a causal mask
 
     A lower triangle, $M_{ts} = [\, s \le t \,]$, the same for all sequences and heads.
-    The triangle to compare with is kept for the next call. The layers of a model get
-    the same mask one after the other, so the last one that was recognised needs no
-    comparison, unless it was modified in place.
+    The triangle to compare with is kept for the next call.
     """
-    global _recognised
     if (
         type(mask) is not Tensor
         or queries != keys
@@ -574,25 +570,10 @@ def is_causal(mask: Tensor | None, queries: int, keys: int) -> bool:
     if not mask.is_cpu or not mask.is_contiguous():
         expected = _kept(_lower_triangle, keys)(keys, mask.device)
         return bool(torch.equal(mask.view(keys, keys), expected))
-    # PyTorch counts its own modifications, but not those of NumPy, which may share the
-    # memory of a storage that cannot be resized.
-    is_counted = not mask.is_inference() and mask.untyped_storage().resizable()
-    version = mask._version if is_counted else None
-    last, last_version = _recognised
-    if is_counted and last() is mask and last_version == version:
-        return True
     # PyTorch compares entry by entry. Comparing the memory takes a third of the time,
     # and a `bytearray` compares with any memory.
     memory = (ctypes.c_char * mask.numel()).from_address(mask.data_ptr())
-    if _kept(_triangle_in_memory, keys)(keys) != memory:
-        return False
-    if is_counted:
-        _recognised = weakref.ref(mask), version
-    return True
-
-
-# The last mask that was causal, and how often it had been modified.
-_recognised: tuple[Callable[[], Tensor | None], int | None] = (lambda: None, None)
+    return bool(_kept(_triangle_in_memory, keys)(keys) == memory)
 
 
 @functools.lru_cache(maxsize=4)

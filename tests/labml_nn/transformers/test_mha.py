@@ -264,9 +264,13 @@ def test_only_a_lower_triangle_is_causal(length, seed, row, key):
 
 
 def test_a_causal_mask_that_changes():
-    """By PyTorch, by NumPy on either side, and another one in its place."""
+    """By PyTorch, also where it does not count the change, and by NumPy on either side."""
     mask = subsequent_mask(9)
-    for change in (lambda: mask[0, 3].fill_(True), lambda: mask.numpy().__setitem__((1, 4), True)):
+    for change in (
+        lambda: mask[0, 3].fill_(True),
+        lambda: mask.data[1, 4].fill_(True),
+        lambda: mask.numpy().__setitem__((1, 4), True),
+    ):
         assert is_causal(mask, 9, 9) and is_causal(mask, 9, 9)
         change()
         assert not is_causal(mask, 9, 9)
