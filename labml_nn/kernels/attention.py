@@ -502,7 +502,7 @@ class SelfAttention(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         """
-        ### Backward pass
+        ### Backward pass of the layer
 
         With `create_graph=True` it records the operations one by one after all.
         """
