@@ -74,7 +74,7 @@ from torch.nn import functional as F
 
 from labml_nn.kernels.build import NO_LIBRARY, SHARED, Kernel
 from labml_nn.kernels.call import Call, fields, up_to
-from labml_nn.kernels.feedback_by_hand import (
+from labml_nn.kernels.feedback_recurrence import (
     SUBMODULES,
     Config,
     Params,

@@ -18,7 +18,7 @@ each token gets a new memory, because a state is a value.
 This kernel, attached to `decoding_step`, prepares a sequence once, like that of
 [other decoders](decoding.py):
 
-* Parameters are [folded](feedback_by_hand.py#Params) and packed, and the norm of the
+* Parameters are [folded](feedback_recurrence.py#Params) and packed, and the norm of the
   outputs is folded into the map to logits, $E \, (g \odot \hat{x} + b) = (E
   \operatorname{diag} g) \, \hat{x} + E b$.
 * Memory is a [cache](decoding.py#StaticCache) that the step writes to.
@@ -72,7 +72,7 @@ from labml_nn.kernels.decoding import (
     StaticCache,
     is_decodable,
 )
-from labml_nn.kernels.feedback_by_hand import SUBMODULES, config_of, fold_params
+from labml_nn.kernels.feedback_recurrence import SUBMODULES, config_of, fold_params
 from labml_nn.language_model import LanguageModel
 from labml_nn.reference import Declined, kernel_for
 from labml_nn.transformers.feedback import FeedbackMemory, FeedbackTransformerKV

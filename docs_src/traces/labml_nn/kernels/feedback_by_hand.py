@@ -2,7 +2,8 @@
 
 import torch
 
-from labml_nn.kernels.feedback_by_hand import Config, Params, run_backward, run_forward
+from labml_nn.kernels.feedback_by_hand import run_backward, run_forward
+from labml_nn.kernels.feedback_recurrence import Config, Params
 
 
 def trace_window(T, B, S, H, D, C, F, *, L):

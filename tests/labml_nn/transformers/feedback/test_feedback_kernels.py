@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from labml_nn import kernels
-from labml_nn.kernels import feedback_by_hand, feedback_cpp
+from labml_nn.kernels import feedback_by_hand, feedback_cpp, feedback_recurrence
 from labml_nn.kernels.build import BuildError
-from labml_nn.kernels.feedback_by_hand import Masks, draw_masks, fold_params
+from labml_nn.kernels.feedback_recurrence import Masks, draw_masks, fold_params
 from labml_nn.transformers import feedback
 
 T, B, C, H, L = 40, 3, 12, 3, 2
@@ -33,8 +33,8 @@ def run(passes, model, x):
     _, memory = model.eval().scan(x[:3])
     memory = memory.detach()
     torch.manual_seed(7)
-    config = feedback_by_hand.config_of(model.train())
-    top, _ = feedback_by_hand.read_with(passes, model, config, x[3:], memory, None)
+    config = feedback_recurrence.config_of(model.train())
+    top, _ = feedback_recurrence.read_with(passes, model, config, x[3:], memory, None)
     return top, torch.autograd.grad(top.sin().sum(), [x, *model.parameters()], allow_unused=True)
 
 
@@ -100,14 +100,14 @@ def test_a_kernel_that_does_not_run_draws_no_random_numbers(monkeypatch):
 def test_masks_keep_the_mean_and_are_drawn_alike_twice():
     model = build()
     params, like = fold_params(model, 40), torch.empty(16, 50, C)
-    config = feedback_by_hand.config_of(model)._replace(dropout=(0.2, 0.5, 0.1), seed=3)
+    config = feedback_recurrence.config_of(model)._replace(dropout=(0.2, 0.5, 0.1), seed=3)
     masks, again = (draw_masks(config, params, like, 32, 35) for _ in range(2))
     for mask, same, p in zip(masks, again, (0.2, 0.5, 0.5, 0.1), strict=True):
         assert torch.equal(mask, same)
         torch.testing.assert_close(mask.unique(), torch.tensor([0.0, 1 / (1 - p)]))
         assert mask.mean().item() == pytest.approx(1.0, abs=0.05)
     assert masks.attention.shape == (H * 50, 16 * L, 35)
-    assert draw_masks(feedback_by_hand.config_of(model), params, like, 0, 35) == Masks()
+    assert draw_masks(feedback_recurrence.config_of(model), params, like, 0, 35) == Masks()
 
 
 @pytest.mark.parametrize("dropped", [0.0, 0.4])
@@ -118,14 +118,14 @@ def test_second_derivatives_are_those_of_the_same_recurrence(passes, dropped):
     for layer in model.layers:
         for dropout in (layer.attn.dropout, layer.dropout, layer.feed_forward.dropout):
             dropout.p = dropped
-    config = feedback_by_hand.config_of(model)
-    params = [p.detach().requires_grad_() for p in feedback_by_hand.fold_params(model, 5)]
+    config = feedback_recurrence.config_of(model)
+    params = [p.detach().requires_grad_() for p in feedback_recurrence.fold_params(model, 5)]
     older = torch.randn(2, 2, B, model.heads, model.d_k)
     inputs = x, *older, *params
-    by_kernel = feedback_by_hand.Recurrence.apply(passes, config, *inputs)
+    by_kernel = feedback_recurrence.Recurrence.apply(passes, config, *inputs)
     spans = passes.spans(len(x), len(older[0]), config.horizon)
-    slowly = feedback_by_hand.run_differentiably(
-        spans, config, x, *older, feedback_by_hand.Params(*params)
+    slowly = feedback_recurrence.run_differentiably(
+        spans, config, x, *older, feedback_recurrence.Params(*params)
     )
     torch.testing.assert_close(by_kernel, tuple(slowly), rtol=1e-3, atol=1e-4)
     losses = [sum(part.sin().sum() for part in parts) for parts in (by_kernel, slowly)]
