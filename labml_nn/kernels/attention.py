@@ -356,8 +356,8 @@ def forward(
         return Declined(_UNFIT)
     module.__dict__["attn"] = None
     children: Any = module._modules
-    parts = children["query"], children["key"], children["value"]
     try:
+        parts = children["query"], children["key"], children["value"]
         w_q, b_q = _parameters(parts[0]._modules["linear"])
         w_k, b_k = _parameters(parts[1]._modules["linear"])
         w_v, b_v = _parameters(parts[2]._modules["linear"])
