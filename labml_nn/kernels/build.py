@@ -49,10 +49,10 @@ on pointers, and is called with `ctypes`. The library is kept in
 
 | Step | What could go wrong, and what happens |
 |:--|:--|
-| [name](#Kernel.key) | source, compiler flags or CPU differ: another file |
-| [compile](#Kernel.compile) | no compiler, an error: `BuildError`, PyTorch runs |
-| [store](#Kernel.store) | two processes, a crash: complete files are renamed |
-| [load](#Kernel.load) | a damaged file: its hash differs, and it is compiled again |
+| [name](#Extension.key) | source, compiler flags or CPU differ: another file |
+| [compile](#Extension.compile) | no compiler, an error: `BuildError`, PyTorch runs |
+| [store](#Extension.store) | two processes, a crash: complete files are renamed |
+| [load](#Extension.load) | a damaged file: its hash differs, and it is compiled again |
 """
 
 import ctypes
@@ -140,11 +140,12 @@ def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:20]
 
 
-class Kernel:
+class Extension:
     """
-    ## A kernel in C++
+    ## A C++ extension
 
-    It is loaded once per process, and a problem is reported once.
+    The C++ of a kernel, and its library, which is compiled on first use. It is loaded
+    once per process, and a problem is reported once.
     """
 
     def __init__(

@@ -52,7 +52,7 @@ from torch import Tensor, nn
 
 from labml_nn.checks import check_vocabulary
 from labml_nn.kernels.as_built import fits, is_as_configured
-from labml_nn.kernels.build import NO_LIBRARY, SHARED, Kernel, Library
+from labml_nn.kernels.build import NO_LIBRARY, SHARED, Extension, Library
 from labml_nn.kernels.call import fields, up_to
 from labml_nn.language_model import DecodingStep, LanguageModel
 from labml_nn.reference import Declined, disabled, kernel_for
@@ -273,7 +273,7 @@ class Task(ctypes.Structure):
 
 ACTIVATIONS: dict[type, int] = {nn.ReLU: 0, nn.GELU: 1, nn.SiLU: 2, SquaredReLU: 3}
 MAX_ELEMENTS = 16_000_000
-KERNEL = Kernel(
+EXTENSION = Extension(
     "decoding",
     SHARED / "decoding",
     "step",
@@ -474,7 +474,7 @@ def decoding_step(model: Any, state: Any) -> Any:
         return Declined("a feed-forward network is gated, or has another activation")
     if not _is_state_of(stack.layers, state, model.config.max_len):
         return Declined("the state is not one of this model")
-    if (library := KERNEL.find()) is None:
+    if (library := EXTENSION.find()) is None:
         return Declined(NO_LIBRARY)
 
     # Tensors made in inference mode could not be modified outside it.

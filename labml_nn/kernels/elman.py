@@ -48,7 +48,7 @@ import torch
 from torch import Tensor, nn
 
 from labml_nn.kernels.as_built import fits
-from labml_nn.kernels.build import NO_LIBRARY, SHARED, VECTORS, Kernel, Library
+from labml_nn.kernels.build import NO_LIBRARY, SHARED, VECTORS, Extension, Library
 from labml_nn.kernels.call import Call, fields, up_to, without_autocast
 from labml_nn.kernels.decoding import FOR_CPP, NOT_DECODABLE, CompiledStep, is_decodable
 from labml_nn.language_model import LanguageModel
@@ -275,7 +275,7 @@ def torch_rnn(given: Arguments, nonlinearity: str) -> Tensor:
     return states
 
 
-KERNEL = Kernel(
+EXTENSION = Extension(
     "elman",
     SHARED / "elman",
     "forward backward decode",
@@ -314,7 +314,7 @@ def layer_compiled(
         return Declined(f"{len(x) * x.shape[1]} tokens are too few to pack the weights")
     if torch.backends.cpu.get_cpu_capability() not in VECTORS:
         return Declined("this CPU lacks its vector instructions")
-    library = KERNEL.find()
+    library = EXTENSION.find()
     if library is None:
         return Declined(NO_LIBRARY)
     with torch.autocast("cpu", enabled=False):
@@ -545,7 +545,7 @@ def decode_compiled(model: ElmanLanguageModel, state: Tensor) -> Any:
         return Declined(f"the vocabulary has more than {MAX_VOCABULARY} tokens")
     if config.tanh_projections or not is_known(config.nonlinearity):
         return Declined("its configuration has other activation functions")
-    if (library := KERNEL.find()) is None:
+    if (library := EXTENSION.find()) is None:
         return Declined(NO_LIBRARY)
     # Tensors made in inference mode could not be modified outside it.
     with torch.inference_mode(False), torch.no_grad():

@@ -72,7 +72,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from labml_nn.kernels.build import NO_LIBRARY, SHARED, Kernel
+from labml_nn.kernels.build import NO_LIBRARY, SHARED, Extension
 from labml_nn.kernels.call import Call, fields, up_to
 from labml_nn.kernels.feedback_recurrence import (
     SUBMODULES,
@@ -92,7 +92,7 @@ from labml_nn.transformers.feedback import (
     FeedbackTransformerKV,
 )
 
-KERNEL = Kernel(
+EXTENSION = Extension(
     "feedback",
     SHARED / "feedback",
     "forward transpose backward",
@@ -177,7 +177,7 @@ class FeedbackCall(Call):
         * `length`, `batch`, `before` are $T$, $B$ and the number of slots before
         * `like` is a tensor of the dtype and on the device of all others
         """
-        library, task = KERNEL.find(), Task()
+        library, task = EXTENSION.find(), Task()
         assert library is not None
         super().__init__(library, task, like)
         task.workers = torch.get_num_threads()
@@ -436,6 +436,6 @@ def read_compiled(
         return config
     if x_seq.device.type != "cpu" or x_seq.dtype != torch.float32:
         return Declined(f"`x_seq` is {x_seq.dtype} on {x_seq.device}")
-    if KERNEL.find() is None:
+    if EXTENSION.find() is None:
         return Declined(NO_LIBRARY)
     return read_with(COMPILED, model, config, x_seq, memory, mask)

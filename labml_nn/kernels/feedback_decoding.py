@@ -63,7 +63,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from labml_nn.kernels.as_built import fits
-from labml_nn.kernels.build import NO_LIBRARY, SHARED, Kernel, Library
+from labml_nn.kernels.build import NO_LIBRARY, SHARED, Extension, Library
 from labml_nn.kernels.call import Call, fields, up_to
 from labml_nn.kernels.decoding import (
     FOR_CPP,
@@ -78,7 +78,7 @@ from labml_nn.reference import Declined, kernel_for
 from labml_nn.transformers.feedback import FeedbackMemory, FeedbackTransformerKV
 from labml_nn.transformers.feedback.language_model import FeedbackLanguageModel
 
-KERNEL = Kernel(
+EXTENSION = Extension(
     "feedback_decode",
     SHARED / "feedback",
     "run",
@@ -245,7 +245,7 @@ def decoding_step(model: FeedbackLanguageModel, state: FeedbackMemory) -> Any:
         or not len(keys) <= model.config.max_len == transformer.horizon
     ):
         return Declined("the memory is not one of this model")
-    if (library := KERNEL.find()) is None:
+    if (library := EXTENSION.find()) is None:
         return Declined(NO_LIBRARY)
     # Tensors made in inference mode could not be modified outside it.
     with torch.inference_mode(False), torch.no_grad():

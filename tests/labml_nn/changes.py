@@ -683,7 +683,7 @@ def main(first: int, count: int) -> int:
     torch.set_num_threads(1)
     # Compiled here, they are not compiled again in each process.
     for module in (decoding, elman, feedback_cpp, feedback_decoding):
-        module.KERNEL.find()
+        module.EXTENSION.find()
     numbers: Counter[str] = Counter()
     for seed in range(first, first + count):
         what, fault = isolated(seed)

@@ -51,7 +51,7 @@ CHOICES = {
 
 @pytest.fixture(autouse=True)
 def compiler():
-    if decoding.KERNEL.find() is None:
+    if decoding.EXTENSION.find() is None:
         pytest.skip("no C++ compiler")
 
 
@@ -187,9 +187,9 @@ def test_generation_uses_it(monkeypatch):
     so that what the compilation prints does not stand inside a text.
     """
     model, prompt, seen = gpt(), torch.randint(V, (4, 3)), []
-    find = type(decoding.KERNEL).find
+    find = type(decoding.EXTENSION).find
     monkeypatch.setattr(
-        type(decoding.KERNEL), "find", lambda self: [seen.append(self.name), find(self)][1]
+        type(decoding.EXTENSION), "find", lambda self: [seen.append(self.name), find(self)][1]
     )
     told = {"on_token": lambda *_: seen.append("token")}
     text = generate(model, prompt.int(), 3 * W, Temperature(2.0), seed=5, **told)

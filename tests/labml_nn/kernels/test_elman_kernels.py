@@ -17,7 +17,7 @@ T, B, C, N, L, V = 5, 2, 12, 7, 3, 11
 @pytest.fixture(autouse=True)
 def any_vectors(monkeypatch):
     """Without a compiler there is nothing to test."""
-    if elman.KERNEL.find() is None:
+    if elman.EXTENSION.find() is None:
         pytest.skip("no C++ compiler")
     torch.manual_seed(0)
     monkeypatch.setattr(elman, "VECTORS", (torch.backends.cpu.get_cpu_capability(),))
@@ -177,7 +177,7 @@ def test_without_a_compiler(monkeypatch, tmp_path):
     """One line of warning, and the kernel in PyTorch."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("CXX", "false")
-    monkeypatch.setattr(elman.KERNEL, "found", None)
+    monkeypatch.setattr(elman.EXTENSION, "found", None)
     layer, x = ElmanLayer(C, N), torch.randn(T, B, C)
     with kernels.disabled():
         expected, _ = layer(x)

@@ -18,7 +18,7 @@ import torch
 
 from labml_nn.kernels import build as builder
 from labml_nn.kernels import decoding, elman, feedback_cpp, feedback_decoding
-from labml_nn.kernels.build import BuildError, Kernel, Library
+from labml_nn.kernels.build import BuildError, Extension, Library
 from labml_nn.kernels.call import Call, fields
 
 ROOT = Path(__file__).parents[3]
@@ -41,7 +41,7 @@ class Task(ctypes.Structure):
 
 
 def small(folder):
-    return Kernel("small", folder, "scale", what="small kernel", instead="Nothing")
+    return Extension("small", folder, "scale", what="small kernel", instead="Nothing")
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +189,7 @@ def test_two_processes_at_once(folder, kernel, cache, compiler):
         "import importlib.util as u, pathlib; "
         f"s = u.spec_from_file_location('b', {builder.__file__!r}); b = u.module_from_spec(s); "
         "s.loader.exec_module(b); "
-        f"k = b.Kernel('small', pathlib.Path({str(folder)!r}), 'scale', '', ''); "
+        f"k = b.Extension('small', pathlib.Path({str(folder)!r}), 'scale', '', ''); "
         "print(k.load().lanes)"
     )
     start = partial(subprocess.Popen, [sys.executable, "-c", code], cwd=ROOT, text=True)

@@ -53,7 +53,7 @@ def masks_of_spans(config, params, like, first, slots):
 @pytest.mark.parametrize("horizon", [None, 5])
 def test_both_kernels_compute_the_same_with_the_same_masks(horizon, monkeypatch):
     """In several spans, whose masks the compiled kernel draws again in the backward pass."""
-    if feedback_cpp.KERNEL.find() is None:
+    if feedback_cpp.EXTENSION.find() is None:
         pytest.skip("no C++ compiler")
     monkeypatch.setattr(feedback_cpp, "STEPS", 16)
     monkeypatch.setattr(feedback_by_hand, "draw_masks", masks_of_spans)
@@ -82,7 +82,7 @@ def test_gradients_with_dropout_are_those_of_the_function():
 
 def test_a_kernel_that_does_not_run_draws_no_random_numbers(monkeypatch):
     """The same seed gives the same outputs with a compiler and without."""
-    if feedback_cpp.KERNEL.find() is None:
+    if feedback_cpp.EXTENSION.find() is None:
         pytest.skip("no C++ compiler")
     model, x = build(0.3).train(), torch.randn(9, B, C)
 
@@ -93,7 +93,7 @@ def test_a_kernel_that_does_not_run_draws_no_random_numbers(monkeypatch):
     compiled = numbers()
     with kernels.disabled(feedback_cpp):
         torch.testing.assert_close(numbers(), compiled, rtol=1e-4, atol=1e-4)
-    monkeypatch.setattr(feedback_cpp.KERNEL, "found", BuildError("no compiler"))
+    monkeypatch.setattr(feedback_cpp.EXTENSION, "found", BuildError("no compiler"))
     torch.testing.assert_close(numbers(), compiled, rtol=1e-4, atol=1e-4)
 
 
