@@ -34,6 +34,11 @@ def loops(x):  # x [T, B]
         row = row.unsqueeze(0)  # row [1, B]
     lengths = [len(part) for part in x.unbind(1)]  # part [T]
     every = {i: half.shape for i, half in enumerate(x.split(1))}  # half [1, B]
+    longer = [  # longer B × scalar
+        (column * 2).sum()
+        for column in x.unbind(1)  # column [T]
+        if len(column) > 1
+    ]
     total = sum(one.sum() for one in x)  # one [B] total scalar
     apply = lambda z: z.sum(0)  # z [T, B] returns [B]
     return apply(x)  # returns [B]

@@ -13,6 +13,8 @@ from pylit.source.scopes import FunctionNode, definitions, name_of
 
 #: A name, or a chain of attributes that begins with one: ``("self", "attn")``.
 Path = tuple[str, ...]
+#: Lines -> the names that are bound there, each with the line of its own.
+Names = dict[int, list[tuple[int, Path]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,9 @@ class Plan:
     statements: dict[int, Statement] = field(default_factory=dict)
     functions: dict[int, Function] = field(default_factory=dict)
     #: First line of a comprehension -> the names that it binds, with their lines.
-    comprehensions: dict[int, list[tuple[int, Path]]] = field(default_factory=dict)
+    comprehensions: Names = field(default_factory=dict)
+    #: The same for each line of those that may run inside the frame around them.
+    inlined: Names = field(default_factory=dict)
     #: The lines of classes by their qualified names.
     classes: dict[str, int] = field(default_factory=dict)
 
@@ -76,7 +80,11 @@ def read_plan(text: str) -> Plan:
             _statement(node, plan)
         elif isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
             names = plan.comprehensions.setdefault(node.lineno, [])
-            names += [found for one in node.generators for found in _targets(one.target)]
+            bound = [found for one in node.generators for found in _targets(one.target)]
+            names += bound
+            if not isinstance(node, ast.GeneratorExp):
+                for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
+                    plan.inlined.setdefault(line, []).extend(bound)
     return plan
 
 

@@ -13,7 +13,7 @@ from inspect import CO_GENERATOR
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
-from pylit.runs.shapes.plan import Path, Plan, Statement, parameters
+from pylit.runs.shapes.plan import Names, Path, Plan, Statement, parameters
 
 COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 #: From this version on, comprehensions run inside the frame around them.
@@ -188,8 +188,6 @@ class Tracer:
                     argument = frame.f_locals.get(one.arg)
                     if not is_module(argument):
                         self._keep(one.lineno, "arg", one.arg, argument)
-        if _INLINED and self._plan.comprehensions:
-            frame.f_trace_opcodes = True
 
     def _trace(self, frame: FrameType, event: str, arg: Any) -> Any:
         watched = self._frames.get(frame)
@@ -197,8 +195,6 @@ class Tracer:
             return None
         if event == "line":
             self._line(frame, watched)
-        elif event == "opcode":
-            self._comprehended(frame, frame.f_lineno)
         elif event == "exception":
             self._raised(frame, watched)
         elif event == "return":
@@ -209,11 +205,14 @@ class Tracer:
         self.lines.add(frame.f_lineno)
         watched.raising = False
         if frame.f_code.co_name in COMPREHENSIONS:
-            self._comprehended(frame, frame.f_code.co_firstlineno)
+            self._comprehended(frame, self._plan.comprehensions, frame.f_code.co_firstlineno)
             return
         statement = self._plan.statements.get(frame.f_lineno)
-        # Within a statement of several lines, Python goes back and forth.
+        # Within a statement, Python goes back and forth: between its lines, and for each item of an
+        # inlined comprehension.
         if statement is watched.pending or frame.f_code.co_name == "<lambda>":
+            if _INLINED:
+                self._comprehended(frame, self._plan.inlined, frame.f_lineno)
             return
         self._finish(frame, watched)
         watched.pending = statement
@@ -247,7 +246,7 @@ class Tracer:
         generates = bool(code.co_flags & CO_GENERATOR)
         if not watched.raising:
             if code.co_name in COMPREHENSIONS:
-                self._comprehended(frame, code.co_firstlineno)
+                self._comprehended(frame, self._plan.comprehensions, code.co_firstlineno)
             elif code.co_name == "<lambda>":
                 self._keep(code.co_firstlineno, "return", "", result)
             else:
@@ -262,8 +261,8 @@ class Tracer:
         values = [[*key, list(found)] for key, found in self.values.items()]
         return {"values": values, "lines": sorted(self.lines)}
 
-    def _comprehended(self, frame: FrameType, first: int) -> None:
-        for line, path in self._plan.comprehensions.get(first, ()):
+    def _comprehended(self, frame: FrameType, names: Names, line_of_code: int) -> None:
+        for line, path in names.get(line_of_code, ()):
             bound = resolve(frame.f_locals, path)
             if bound is not None and not is_module(bound):
                 self._keep(line, "loop", ".".join(path), bound)
