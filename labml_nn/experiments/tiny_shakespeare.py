@@ -42,6 +42,7 @@ from collections.abc import Callable
 from http.client import HTTPException
 from importlib.metadata import distribution
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from labml_nn.kernels.build import cache
@@ -119,8 +120,12 @@ def download(path: Path | None) -> bytes:
     """
     if os.environ.get("LABML_NN_OFFLINE", "0") not in ("", "0"):
         raise FileNotFoundError("downloads are switched off (LABML_NN_OFFLINE)")
-    with urlopen(ADDRESS, timeout=PATIENCE) as response:
-        data: bytes = response.read(SIZE + 1)
+    try:
+        with urlopen(ADDRESS, timeout=PATIENCE) as response:
+            data: bytes = response.read(SIZE + 1)
+    except HTTPError as error:
+        error.close()  # it is a response, too
+        raise
     verified(ADDRESS, data)
     if path is None:
         return data
