@@ -2,9 +2,8 @@
 
 A test file keeps its cases as source text, run once in a child that sees the published package
 under the same import name; `torch` is imported and seeded there. There, `record(name, module,
-*args, call=None, **kwargs)` puts the module in eval mode, runs ``call(module, *args, **kwargs)``
-(by default the module itself), goes backward with a fixed cotangent, and keeps parameters,
-arguments, outputs and gradients.
+*args, **kwargs)` runs the module in eval mode, goes backward with a fixed cotangent, and keeps
+parameters, arguments, outputs and gradients.
 """
 
 import os
@@ -12,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -48,11 +46,11 @@ from oracle import observe
 records = {{}}
 
 
-def record(name, module, *args, call=None, **kwargs):
+def record(name, module, *args, **kwargs):
     assert name not in records, name
     state = {{key: value.clone() for key, value in module.state_dict().items()}}
     records[name] = {{"state": state, "args": args, "kwargs": kwargs}}
-    records[name].update(observe(module, args, kwargs, call))
+    records[name].update(observe(module, args, kwargs))
 
 
 torch.manual_seed(0)
@@ -62,35 +60,20 @@ torch.manual_seed(0)
 def published(cases: str) -> dict[str, Record]:
     """What the published package computes for `cases`, by the names they were recorded under."""
     if not (PUBLISHED / "labml_nn").is_dir():
-        raise FileNotFoundError(
-            f"{PUBLISHED} does not hold the published labml-nn 0.5.1, which these tests compare "
-            "with; run `make install`"
-        )
+        raise FileNotFoundError(f"labml-nn 0.5.1 is not in {PUBLISHED}; run `make install`")
     preamble = PREAMBLE.format(here=str(Path(__file__).parent), published=str(PUBLISHED))
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "records.pt"
         script = preamble + textwrap.dedent(cases) + f"\ntorch.save(records, {str(file)!r})\n"
-        child = subprocess.run(
-            [sys.executable, "-c", script],
-            capture_output=True,
-            text=True,
-            cwd=folder,
-            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
-            timeout=300,
-            check=False,
-        )
-        if child.returncode:
-            raise RuntimeError(f"the published package failed:\n{child.stderr}")
+        environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
+        command = [sys.executable, "-c", script]
+        child = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment)
+        assert child.returncode == 0, f"the published package failed:\n{child.stderr}"
         records: dict[str, Record] = torch.load(file)
         return records
 
 
-def observe(
-    module: nn.Module,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    call: Callable[..., Any] | None = None,
-) -> Record:
+def observe(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Record:
     """Run forward and backward, and return outputs and gradients of inputs and parameters.
 
     Every floating-point output is multiplied by fixed numbers, all different, before it is summed:
@@ -100,7 +83,7 @@ def observe(
     module.zero_grad(set_to_none=True)
     args = tuple(_leaf(value) for value in args)
     kwargs = {name: _leaf(value) for name, value in kwargs.items()}
-    outputs = tensors((call or type(module).__call__)(module, *args, **kwargs))
+    outputs = tensors(module(*args, **kwargs))
     loss = sum(
         (output.double() * torch.arange(1, output.numel() + 1).view_as(output).cos()).sum()
         for output in outputs
@@ -115,23 +98,17 @@ def observe(
     }
 
 
-def assert_same(
-    record: Record,
-    module: nn.Module,
-    call: Callable[..., Any] | None = None,
-    *,
-    tolerance: float = TOLERANCE,
-) -> None:
+def assert_same(record: Record, module: nn.Module) -> None:
     """Load the recorded parameters into `module`, strictly, and compare everything it computes."""
     module.load_state_dict(record["state"], strict=True)
-    ours = observe(module, record["args"], record["kwargs"], call)
+    ours = observe(module, record["args"], record["kwargs"])
     assert len(ours["outputs"]) == len(record["outputs"])
     for kind in ("outputs", "input gradients", "parameter gradients"):
         torch.testing.assert_close(
             ours[kind],
             record[kind],
-            rtol=tolerance,
-            atol=tolerance,
+            rtol=TOLERANCE,
+            atol=TOLERANCE,
             msg=lambda message, kind=kind: f"{kind}: {message}",
         )
 
@@ -157,5 +134,4 @@ def _leaf(value: Any) -> Any:
 
 
 def _gradient(x: Tensor) -> Tensor:
-    """What reached a tensor, zeros if nothing did."""
     return torch.zeros_like(x) if x.grad is None else x.grad

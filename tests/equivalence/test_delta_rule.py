@@ -24,7 +24,6 @@ SCALE = GOLDEN["q"].shape[-1] ** 0.5
 
 
 def forms(loop, chunks):
-    """The loop, chunks, and chunks of 8."""
     return pytest.mark.parametrize(
         "rule", [loop, chunks, partial(chunks, chunk=8)], ids=["loop", "chunks", "chunks of 8"]
     )
@@ -70,13 +69,9 @@ def test_gradients(rule):
     close(leaves[-1].grad, GOLDEN["grad_memory"])
 
 
-def layer_of_qwen3_next():
+def test_layer_of_qwen3_next():
     """Our layer with the weights of theirs, which holds those of each head side by side."""
-    theirs = {
-        name.removeprefix("layer."): value
-        for name, value in GOLDEN.items()
-        if name.startswith("layer.")
-    }
+    theirs = {name.removeprefix("layer."): value for name, value in GOLDEN.items()}
     heads, d_model = len(theirs["A_log"]), GOLDEN["x"].shape[-1]
     d_k, d_v = GOLDEN["k"].shape[-1], GOLDEN["v"].shape[-1]
     layer = GatedDeltaNet(d_model, heads, d_k, d_v).double()
@@ -84,26 +79,11 @@ def layer_of_qwen3_next():
     rows = theirs["in_proj_qkvz.weight"].unflatten(0, (heads, -1))
     q, k, v, z = (part.flatten(0, 1) for part in rows.split([d_k, d_k, d_v, d_v], dim=1))
     beta, alpha = theirs["in_proj_ba.weight"].unflatten(0, (heads, 2)).unbind(1)
-    layer.load_state_dict(
-        {
-            "query.weight": q,
-            "key.weight": k,
-            "value.weight": v,
-            "gate.weight": z,
-            "beta.weight": beta,
-            "alpha.weight": alpha,
-            "conv.weight": theirs["conv1d.weight"],
-            "A_log": theirs["A_log"],
-            "dt_bias": theirs["dt_bias"],
-            "norm.weight": theirs["norm.weight"],
-            "output.weight": theirs["out_proj.weight"],
-        },
-        strict=True,
-    )
-    return layer
-
-
-def test_layer_of_qwen3_next():
+    maps = {"query": q, "key": k, "value": v, "gate": z, "beta": beta, "alpha": alpha}
+    maps |= {"conv": theirs["conv1d.weight"], "output": theirs["out_proj.weight"]}
+    weights = {f"{name}.weight": value for name, value in maps.items()}
+    same = {name: theirs[name] for name in ("A_log", "dt_bias", "norm.weight")}
+    layer.load_state_dict(weights | same, strict=True)
     # They add a millionth to the square of the length by which they divide keys and queries.
-    y, _ = layer_of_qwen3_next()(GOLDEN["x"].double().transpose(0, 1))
+    y, _ = layer(GOLDEN["x"].double().transpose(0, 1))
     close(y.transpose(0, 1), GOLDEN["layer"], 1e-4)
