@@ -88,6 +88,13 @@ def make_site(root: Path, files: dict[str, str] | None = None) -> Path:
     return root
 
 
+def figures(**alts: str) -> str:
+    """A file of figures: an empty plot with this alternative text for each name."""
+    head = "from pylit.figures.draw import Figure, Plot\n\nAXES = Plot((0, 1), (0, 1)).panel()\n"
+    plots = (f"def {n}():\n    return Figure([AXES], {alt!r})\n" for n, alt in alts.items())
+    return "\n\n".join([head, *plots])
+
+
 def edit(root: Path, name: str, old: str, new: str) -> None:
     """Replace a text of a file, which has it."""
     path = root / name

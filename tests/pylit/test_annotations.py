@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from site_tools import build, cache, edit, make_site, read, succeed
+from site_tools import build, cache, edit, figures, make_site, read, succeed
 
 from pylit.addresses import replay_url
 from pylit.cli import main
@@ -15,8 +15,6 @@ NOTES = "docs_src/notes/theirs/deep.md"
 PAGE = "theirs/deep.html"
 CODE = '''"""Their module."""
 
-raise SystemExit("imported")
-
 
 def unread(x):
     return x
@@ -25,16 +23,15 @@ def unread(x):
 class Layer:
     """Their layer.
 
-    It has a docstring
-    of several lines.
+    It has a docstring.
     """
 
     def run(self, x):
         y = x + 1
-        if y:
-            y = y * 2
+        if y is not None:
+            y = unread(y * 2)
         z = y - 3
-        if z:
+        if z is None:
             return None
         return z
 
@@ -66,19 +63,17 @@ The second condition.
 
 Behind the code.
 """
-METADATA = (
-    "Metadata-Version: 2.1\nName: theirs-dist\nVersion: 1.2.3\nLicense-Expression: BSD-3-Clause\n"
-)
+METADATA = "theirs_dist-1.2.3.dist-info/METADATA"
 
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A site with notes on a package that is installed, in a folder of its own."""
+    """A site with notes on a package that is installed, and fails when it is imported."""
     packages = {
         "theirs/__init__.py": "raise SystemExit",
         "theirs/deep.py": CODE,
         "theirs_dist-1.2.3.dist-info/top_level.txt": "theirs\n",
-        "theirs_dist-1.2.3.dist-info/METADATA": METADATA,
+        METADATA: "Name: theirs-dist\nVersion: 1.2.3\nLicense-Expression: BSD-3-Clause\n",
     }
     monkeypatch.syspath_prepend(str(make_site(tmp_path / "installed", packages)))
     return make_site(tmp_path / "mine", {NOTES: TEXT})
@@ -95,18 +90,18 @@ def faults(site: Path) -> list[str]:
 def test_notes_stand_beside_the_code_as_it_is_installed(site: Path) -> None:
     succeed(site)
     html = read(site, PAGE)
-    order = ["Read this first", "The whole of it", "L18", "Here it subtracts", "second condition"]
+    order = ["Read this first", "The whole of it", "L15", "Here it subtracts", "second condition"]
     places = [html.index(text) for text in [*order, "Behind the code"]]
     assert places == sorted(places)
     assert "theirs-dist 1.2.3, BSD-3-Clause" in html
-    assert "Lines 1 to 7</summary>" not in html and "Lines 1 to 7 <code>unread" in html
+    assert "Lines 1 to 5 <code>unread" in html
     assert 'id="Layer.run"' in html and 'id="Layer.other"' not in html
     # Every line is there once, with its number.
     assert all(html.count(f'id="L{n}"') == bool(t) for n, t in enumerate(CODE.split("\n"), 1) if t)
     # A line that moves keeps its note.
     edit_theirs(site, "def unread", "# more\n\n\ndef unread")
     succeed(site)
-    assert read(site, PAGE).index("Here it subtracts") < read(site, PAGE).index('id="L24"')
+    assert read(site, PAGE).index("Here it subtracts") < read(site, PAGE).index('id="L21"')
 
 
 def test_a_note_without_a_place_is_a_fault_that_names_what_is_near(site: Path) -> None:
@@ -116,8 +111,8 @@ def test_a_note_without_a_place_is_a_fault_that_names_what_is_near(site: Path) -
     unknown, gone, twice = faults(site)
     assert "there is no definition `Layer.rum`" in unknown and "mean `Layer.run`?" in unknown
     assert gone.startswith(f"{NOTES}:14:1: error[note-place]: `Layer.run` has no line `z = y - 3`")
-    assert "nearest, line 21: `z = y - 4`" in gone
-    assert "has `if` 2 times, in the lines 19 and 22" in twice
+    assert "nearest, line 18: `z = y - 4`" in gone
+    assert "has `if` 2 times, in the lines 16 and 19" in twice
 
 
 def test_another_version_shows_the_notes_that_still_fit(site: Path) -> None:
@@ -129,7 +124,7 @@ def test_another_version_shows_the_notes_that_still_fit(site: Path) -> None:
 
 
 def test_without_the_package_the_page_is_left_out(site: Path) -> None:
-    edit(run_site(site), NOTES, "package: theirs-dist", "package: no-such-dist")
+    edit(site, NOTES, "package: theirs-dist", "package: no-such-dist")
     (only,) = faults(site)
     assert "warning[note-place]: `no-such-dist` is not installed" in only
     assert not (site / "site" / PAGE).exists()
@@ -178,18 +173,13 @@ def replay():
     yield {{"T": ["a", "b"]}}
     Layer().run(np.ones(1))
 """
-RUN_CODE = CODE.replace('raise SystemExit("imported")', "").replace("if y:", "if y is not None:")
-RUN_CODE = RUN_CODE.replace("        if z:\n            return None\n", "        unread(z)\n")
 
 
 def run_site(site: Path) -> Path:
     """The site with a run of their layer, which is imported for it."""
-    packages = site.parent / "installed"
-    (packages / "theirs/__init__.py").write_text("", encoding="utf-8")
-    (packages / "theirs/deep.py").write_text(RUN_CODE, encoding="utf-8")
-    text = TEXT.replace('"if" after "z = y - 3"\n\nThe second', '"unread(z)"\n\nThe second')
-    runs = RUNS.format(packages=packages)
-    return make_site(site, {NOTES: text, "docs_src/traces/theirs/deep.py": runs})
+    edit_theirs(site, "raise SystemExit", "", "theirs/__init__.py")
+    runs = RUNS.format(packages=site.parent / "installed")
+    return make_site(site, {NOTES: TEXT, "docs_src/traces/theirs/deep.py": runs})
 
 
 def test_lines_of_others_have_the_shapes_of_a_run_and_a_replay_of_their_version(
@@ -197,18 +187,15 @@ def test_lines_of_others_have_the_shapes_of_a_run_and_a_replay_of_their_version(
 ) -> None:
     succeed(run_site(site))
     assert re.search(r"z = .*?<samp><i><b>z</b> \[1, C\]", read(site, PAGE))
-    # What is folded has neither shapes nor steps, though it ran.
     script = read(site, replay_url(PAGE))
     data = json.loads(script[script.index("(") + 1 : script.rindex(")")])
-    folded = RUN_CODE.split("\n").index("    return x") + 1
-    assert folded not in {step["line"] for step in data["steps"]}
+    # What is folded, as `unread`, has no steps, though it ran.
     assert {step["stack"][-1] for step in data["steps"]} == {"Layer.run"}
     assert data["stops"][0]["name"] == "Subtract"
     edit(site, NOTES, "Read this first.", "Read this before.")
     succeed(site)
     assert len(started) == 1
-    edit_theirs(site, "Version: 1.2.3", "Version: 1.2.4", "theirs_dist-1.2.3.dist-info/METADATA")
-    edit(site, NOTES, "Read this before.", "Read this first.")
+    edit_theirs(site, "Version: 1.2.3", "Version: 1.2.4", METADATA)
     succeed(site)
     assert len(started) == 2
 
@@ -219,25 +206,14 @@ def test_shapes_that_did_not_run_are_faults_in_the_notes(site: Path) -> None:
     edit(site, NOTES, "Behind the code.", table)
     for fault, line in zip(faults(site), (16, 26), strict=True):
         assert fault.startswith(f"{NOTES}:{line}:")
-        assert "error[shape-note]: `z` is said to be" in fault and "at theirs/deep.py:21" in fault
-
-
-FIGURE = """from pylit.figures.draw import Figure, Panel, element
-
-
-def one():
-    bar = element('rect', 'f t0', width=20, height=14)
-    return Figure([Panel(288, 40, (bar,))], 'A bar.')
-"""
+        assert "error[shape-note]: `z` is said to be" in fault and "at theirs/deep.py:18" in fault
 
 
 def test_notes_show_figures_and_are_compared(site: Path) -> None:
-    edit(site, NOTES, "title:", "compare: pkg.ours\ntitle:")
-    edit(site, NOTES, "Read this first.", "![One bar.](figure:bars.one)")
+    text = TEXT.replace("Read this first.", "![One bar.](figure:bars.one)")
     ours = "class Layer:\n    def run(self, x):\n        z = x - 3\n        return z\n"
-    (site / "pkg/ours.py").write_text(ours)
-    (site / "docs_src/figures").mkdir()
-    (site / "docs_src/figures/bars.py").write_text(FIGURE)
+    files = {"pkg/ours.py": ours, "docs_src/figures/bars.py": figures(one="A bar.")}
+    make_site(site, files | {NOTES: text.replace("title:", "compare: pkg.ours\ntitle:")})
     succeed(site)
     assert "A bar." in read(site, PAGE) and "pkg.ours...theirs.deep.html" in read(site, PAGE)
     assert "subtracts" in read(site, "compare/pkg.ours...theirs.deep.html")
@@ -277,7 +253,7 @@ def test_notes_are_translated_as_any_page(site: Path) -> None:
     edit(site, file, "> Here it subtracts.\n", "> Here it subtracts.\n\n这里做减法。\n")
     build(site)
     html = read(site, f"zh/{PAGE}")
-    assert html.index("这里做减法") < html.index('id="L21"') and "The second condition" in html
+    assert html.index("这里做减法") < html.index('id="L18"') and "The second condition" in html
 
 
 def test_the_package_of_a_module_and_ranges_of_its_versions() -> None:

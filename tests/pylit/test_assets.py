@@ -52,13 +52,10 @@ def test_the_second_build_takes_fonts_from_the_cache(
 def test_fonts_hold_what_pages_are_written_with(made: dict[str, bytes]):
     for face in fonts.FONTS:
         font = TTFont(io.BytesIO(made[f"assets/fonts/{face.name}"]))
-        characters = set(font.getBestCmap())
-        assert set(map(ord, "Aaz09{}é“”’–…×")) <= characters
-        axes = (
-            [(axis.minValue, axis.maxValue) for axis in font["fvar"].axes] if "fvar" in font else []
-        )
-        assert face.weights
-        assert axes == ([face.weights] if face.weights[0] != face.weights[1] else [])
+        assert set(map(ord, "Aaz09{}é“”’–…×")) <= set(font.getBestCmap())
+        axes = font["fvar"].axes if "fvar" in font else []
+        weights = [face.weights] if face.weights[0] != face.weights[1] else []
+        assert [(axis.minValue, axis.maxValue) for axis in axes] == weights
 
 
 #: How often letters occur in English, per thousand characters of text.
@@ -77,22 +74,21 @@ WIDTHS = {
 
 def test_stand_ins_are_as_wide_and_as_high_as_their_fonts(made: dict[str, bytes]):
     rules = re.findall(r"@font-face \{(.*?)\}", (THEME / "fonts.css").read_text(), re.DOTALL)
-    stood_in = set()
+    stood_in = 0
     for rule in rules:
         if found := re.search(r"fonts/([\w-]+\.woff2)", rule):
-            name = found[1]
-            font = TTFont(io.BytesIO(made[f"assets/fonts/{name}"]))
+            font = TTFont(io.BytesIO(made[f"assets/{found[0]}"]))
             glyphs, unit = font.getBestCmap(), font["head"].unitsPerEm
-            widths = {letter: font["hmtx"][glyphs[ord(letter)]][0] for letter in FREQUENCY}
-            mean = sum(widths[x] * n for x, n in FREQUENCY.items()) / sum(FREQUENCY.values()) / unit
+            widths = [font["hmtx"][glyphs[ord(letter)]][0] * n for letter, n in FREQUENCY.items()]
+            mean = sum(widths) / sum(FREQUENCY.values()) / unit
             heights = [font["hhea"].ascent / unit, -font["hhea"].descent / unit]
             continue
         scale, *overrides = (float(number) / 100 for number in re.findall(r"([\d.]+)%", rule))
         assert [scale * each for each in overrides] == pytest.approx(heights, abs=0.001)
         for stand_in in re.findall(r'local\("(.*?)"\)', rule):
             assert scale * WIDTHS[stand_in] == pytest.approx(mean, abs=0.0005)
-            stood_in.add((name, stand_in))
-    assert len(stood_in) == 5 + 5 + 6 + 5
+            stood_in += 1
+    assert stood_in == 5 + 5 + 6 + 5
 
 
 def test_style_sheets_ask_for_nothing_outside(made: dict[str, bytes]):
@@ -100,8 +96,8 @@ def test_style_sheets_ask_for_nothing_outside(made: dict[str, bytes]):
     assert b"@import" not in made["assets/site.css"]
 
 
-COLOURS = dict(
-    re.findall(r"--(\w+):light-dark\((#\w+,#\w+)\)", style_sheet(sorted(THEME.glob("css/*.css"))))
+COLOURS = re.findall(
+    r"--(\w+):light-dark\((#\w+),(#\w+)\)", style_sheet(sorted(THEME.glob("css/*.css")))
 )
 #: Where each colour of text stands.
 GROUNDS = {
@@ -113,37 +109,23 @@ GROUNDS = {
 }
 
 
-@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
-def test_every_colour_of_text_stands_out_from_its_ground(theme: int):
-    found = {name: pair.split(",")[theme] for name, pair in COLOURS.items()}
-    ratios = {
-        (name, ground): contrast(found[name], found[ground])
-        for ground, names in GROUNDS.items()
-        for name in names.split()
-    }
-    assert not {pair: ratio for pair, ratio in ratios.items() if ratio < 4.75}
-
-
-#: The colours of tones, in their order, and the strongest ground that `grid` gives a cell with
-#: words of a colour: those in the background are muted.
+#: The colours of tones, and the strongest ground that `grid` gives a cell with words of a colour:
+#: those in the background are muted.
 TONES = re.findall(r"\.t\d\{color:var\(--(\w+)\)\}", style_sheet(THEME.glob("css/58-*.css")))
 ON_CELLS = {"text": 0.4, "muted": 0.2}
 
 
-@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
-def test_numbers_stand_out_from_their_cells(theme: int):
-    found = {name: pair.split(",")[theme] for name, pair in COLOURS.items()}
+@pytest.mark.parametrize("theme", [1, 2], ids=["light", "dark"])
+def test_text_and_numbers_stand_out_from_their_grounds(theme: int):
+    colours = {found[0]: found[theme] for found in COLOURS}
+    for ground, names in GROUNDS.items():
+        for name in names.split():
+            assert contrast(colours[name], colours[ground]) >= 4.75, (name, ground)
     assert len(TONES) == 7
-
-    def ground(tone: str, strength: float) -> str:
-        pairs = zip(*(bytes.fromhex(found[name][1:]) for name in ("page", tone)), strict=True)
-        return "#" + bytes(round(p + (t - p) * strength) for p, t in pairs).hex()
-
-    ratios = {
-        (words, tone): contrast(found[words], ground(tone, strength))
-        for (words, strength), tone in product(ON_CELLS.items(), TONES)
-    }
-    assert not {pair: ratio for pair, ratio in ratios.items() if ratio < 4.5}
+    for tone, (words, strength) in product(TONES, ON_CELLS.items()):
+        pairs = zip(*(bytes.fromhex(colours[c][1:]) for c in ("page", tone)), strict=True)
+        cell = "#" + bytes(round(p + (t - p) * strength) for p, t in pairs).hex()
+        assert contrast(colours[words], cell) >= 4.5, (words, tone)
 
 
 def test_what_scripts_say_can_be_translated():
@@ -151,9 +133,8 @@ def test_what_scripts_say_can_be_translated():
     docs = THEME.parents[1] / "docs_src"
     scripts = [*THEME.glob("js/*/*.js"), *docs.glob("live/*.js"), *docs.glob("figures/*.js")]
     text = "".join(path.read_text(encoding="utf-8") for path in scripts)
-    said = re.findall(r'(?<!\w)_\(("(?:[^"\\]|\\.)*")', text)
+    said = re.findall(r'(?<!\w)_\((?:("(?:[^"\\]|\\.)*")|.*)', text)
     assert len(said) > 300
-    assert re.findall(r'(?<!\w)_\((?!").*', text) == []
     for sentence in said:
         places = set(re.findall(r"\{(\w*)\}", sentence))
-        assert places == {str(place) for place in range(len(places))}, sentence
+        assert sentence and places == {str(place) for place in range(len(places))}, sentence

@@ -10,7 +10,6 @@ from site_tools import SITE, build, edit, faults, make_site, options, pages, rea
 
 from pylit.build import Builder
 from pylit.model import GeneratedPage
-from pylit.outputs.folder import MANIFEST
 from pylit.site.inputs import Site
 from pylit.site.options import THEME
 from pylit.site.stages import draft_pages
@@ -20,28 +19,25 @@ def test_a_site_has_a_page_for_every_source_and_the_files_around_them(tmp_path: 
     beside = {"docs_src/pages/img/a.svg": "<svg/>", "docs_src/pages/.hidden": "x"}
     outcome = succeed(make_site(tmp_path, beside))
     site = tmp_path / "site"
-    made = {"index.html", "404.html", "all.html", "notes.html"}
-    assert pages(site) == made | {f"pkg/{name}.html" for name in ("index", "one", "two")}
-    files = {"sitemap.xml", "robots.txt", "objects.inv", ".nojekyll", "llms.txt", "llms-full.txt"}
-    files |= {"notes.html.md", "assets/cards/pkg/one.png", "img/a.svg"}
-    assert files <= tree(site).keys() and ".hidden" not in tree(site)
+    made = {"index.html", "notes.html", "pkg/index.html", "pkg/one.html", "pkg/two.html"}
+    assert pages(site) == {"404.html", "all.html"} | made
+    assert outcome.pages == len(made)
+    files = "sitemap.xml robots.txt objects.inv .nojekyll llms.txt llms-full.txt notes.html.md"
+    assert {*files.split(), "assets/cards/pkg/one.png", "img/a.svg"} <= tree(site).keys()
+    assert ".hidden" not in tree(site)
     with zipfile.ZipFile(site / "site.zip") as archive:
         assert {"site/index.html", "site/assets/site.css"} <= set(archive.namelist())
-    assert outcome.pages == len(pages(site) - {"404.html", "all.html"})
     for name, texts in {
         "index.html": ['href="pkg/one.html"', "The first"],
-        "notes.html": ['href="pkg/one.html#One"', 'href="pkg/two.html"', "mjx-container"],
-        "pkg/one.html": ['id="One.say"', 'id="what-is-one"', "<mjx-container"],
-        "pkg/two.html": ['href="one.html#One.say"', "The first"],
+        "notes.html": ['href="pkg/two.html"', "mjx-container", 'href="pkg/one.html#One"'],
+        "pkg/one.html": ["<mjx-container", 'id="what-is-one"', 'id="One.say"'],
         "notes.html.md": ["[two](pkg/two.html.md)"],
         "pkg/one.html.md": ["# The first\n\nNumber one.\n\nIt has $a + b$", "```python\nclass"],
-        "llms.txt": ["small/pkg/one.html.md): Number one.\n"],
+        # Pages of a reading path come first.
+        "llms.txt": ["## The path", "small/pkg/one.html.md): Number one.\n", "## All"],
     }.items():
-        made_text = read(tmp_path, name)
-        assert all(text in made_text for text in texts), name
-    # What is read in order comes first.
-    listed = read(tmp_path, "llms.txt")
-    assert listed.index("## The path") < listed.index("## All")
+        places = [read(tmp_path, name).index(text) for text in texts]
+        assert places == sorted(places), name
 
 
 def test_an_edit_makes_what_it_concerns_and_nothing_else(tmp_path: Path) -> None:
@@ -77,12 +73,11 @@ def test_an_edit_makes_what_it_concerns_and_nothing_else(tmp_path: Path) -> None
 def test_an_author_sees_the_page_before_runs_and_search_are_done(tmp_path: Path) -> None:
     trace = "import numpy as np\nfrom pkg.two import two\n\ndef trace_it(T):\n    two(np.ones(T))\n"
     code = '"""Two."""\n\n\ndef two(x=1):\n    """Twice."""\n    return 2 * x\n'
-    files = {"docs_src/traces/pkg/two.py": trace, "pkg/two.py": code}
-    make_site(tmp_path, files)
-    page, index = tmp_path / "site/pkg/two.html", tmp_path / "site/assets/search"
+    make_site(tmp_path, {"docs_src/traces/pkg/two.py": trace, "pkg/two.py": code})
+    index = tmp_path / "site/assets/search"
 
     def shown() -> tuple[bool, bool]:
-        text = page.read_text()
+        text = read(tmp_path, "pkg/two.html")
         return "Thrice" in text, "<samp" in text
 
     with Builder(options(tmp_path, serving=True)) as builder:
@@ -98,37 +93,23 @@ def test_an_author_sees_the_page_before_runs_and_search_are_done(tmp_path: Path)
         assert not builder.build(quick=True).report.failed
         assert shown() == (True, False)
         assert not builder.build().report.failed
-    assert "<samp" in page.read_text()
-    now = {name: (tmp_path / name).read_text() for name in files}
-    succeed(make_site(tmp_path / "clean", now))
-    mine, theirs = tree(tmp_path / "site"), tree(tmp_path / "clean/site")
-    changed = {name for name in mine | theirs if mine.get(name) != theirs.get(name)}
-    assert changed <= {"site.zip", MANIFEST}
+        assert shown() == (True, True)
 
 
 def test_processes_and_damage_leave_no_trace_in_the_site(tmp_path: Path) -> None:
-    many = {
-        f"pkg/m{i}.py": f'"""Module {i} with $x_{i}$."""\nfrom pkg.one import One\n'
-        for i in range(9)
-    }
-    for name, jobs in (("one", 1), ("more", 3)):
-        succeed(make_site(tmp_path / name, many), jobs=jobs)
-    sites = tree(tmp_path / "one/site"), tree(tmp_path / "more/site")
-    assert sites[0] == sites[1]
-    with Builder(options(tmp_path / "one")) as builder:
+    text = '"""Module {0} with $x_{0}$."""\nfrom pkg.one import One\n'
+    many = {f"pkg/m{i}.py": text.format(i) for i in range(9)}
+    one, more = (make_site(tmp_path / name, many) for name in ("one", "more"))
+    succeed(one)
+    succeed(more, jobs=3)
+    assert tree(one / "site") == tree(more / "site")
+    with Builder(options(one)) as builder:
         assert builder.cache.folder is not None
         for path in builder.cache.folder.iterdir():
             path.write_bytes(path.read_bytes()[:-7])
-    again = succeed(tmp_path / "one")
+    again = succeed(one)
     assert again.drafted == again.pages
-    assert tree(tmp_path / "one/site") == sites[0]
-
-
-def test_a_source_that_python_cannot_parse_is_shown_as_it_stands(tmp_path: Path) -> None:
-    outcome = build(make_site(tmp_path, {"pkg/bad.py": "def x(:\n"}))
-    assert faults(outcome) == [("pkg/bad.py", 1, "syntax")] and not outcome.report.failed
-    page = read(tmp_path, "pkg/bad.html")
-    assert "cannot parse" in page and "line 1" in page
+    assert tree(one / "site") == tree(more / "site")
 
 
 def test_all_faults_are_found_in_one_build_and_again_in_the_next_and_the_site_stays(
@@ -207,12 +188,10 @@ def test_a_link_out_of_the_pages_is_not_published(tmp_path: Path) -> None:
         (tmp_path / "docs_src/pages" / name).symlink_to("../../secret.txt")
     (tmp_path / "docs_src/pages/alias.md").symlink_to("notes.md")
     outcome = build(tmp_path)
-    assert {(d.path, d.code) for d in outcome.report} == {
-        ("docs_src/pages/leak.md", "source-link"),
-        ("docs_src/pages/leak.txt", "source-link"),
-    }
+    leaks = ["docs_src/pages/leak.md", "docs_src/pages/leak.txt"]
+    assert faults(outcome) == [(leak, 0, "source-link") for leak in leaks]
     assert outcome.report.failed
-    for path in (tmp_path / "docs_src/pages").glob("leak.*"):
-        path.unlink()
+    for leak in leaks:
+        (tmp_path / leak).unlink()
     assert not build(tmp_path).report.failed
     assert "alias.html" in pages(tmp_path / "site")

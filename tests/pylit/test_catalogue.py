@@ -2,103 +2,81 @@
 
 from dataclasses import replace
 
-from pylit_sources import source as sourced
+from pylit_sources import source
 
 from pylit.addresses import PageAddresses, module_url, prose_url
 from pylit.diagnostics import Report
-from pylit.model import Draft, DraftSection, Heading, NoteHtml, PageGroup, PageLink, SourceFile
+from pylit.model import Draft, DraftSection, Heading, NoteHtml, PageGroup, PageLink, generated_page
 from pylit.pages.navigation import neighbours, other_groups, package_menu, page_link
 
 
-def source(name: str, *, package: bool = False) -> SourceFile:
-    return sourced("", name=name, package=package)
-
-
 def draft(name: str, *, package: bool = False, empty: bool = False) -> Draft:
-    one = source(name, package=package)
-    sections = () if empty else (DraftSection("", (NoteHtml("x"),), ()),)
-    nothing = NoteHtml("")
-    return Draft(
-        name=name,
-        url=module_url(one),
-        display=one.display,
-        own=True,
-        prose=False,
-        title=name,
-        title_note=nothing,
-        summary="",
-        summary_note=nothing,
-        sections=sections,
-    )
+    """A page called as its module; one that is empty has no sections."""
+    one = source("", name=name, package=package)
+    drafted = generated_page(module_url(one), name, "", [NoteHtml("x")])[1]
+    drafted = replace(drafted, name=name, display=one.display, prose=False)
+    return replace(drafted, sections=()) if empty else drafted
 
 
 def test_the_dotted_name_is_the_path_but_where_a_package_or_a_special_page_has_it() -> None:
-    assert module_url(source("pkg.mha")) == "pkg/mha.html"
-    assert module_url(source("pkg.sub", package=True)) == "pkg/sub/index.html"
+    for name, url in {
+        "pkg.mha": "pkg/mha.html",
+        "pkg.index": "pkg/index.py.html",
+        "pkg.Index": "pkg/Index.py.html",
+        "404": "404.py.html",
+        "pkg.404": "pkg/404.html",
+    }.items():
+        assert module_url(source("", name=name)) == url
+    assert module_url(source("", name="pkg.sub", package=True)) == "pkg/sub/index.html"
     assert prose_url("guide/start") == "guide/start.html"
-    assert module_url(source("pkg.index")) == "pkg/index.py.html"
-    assert module_url(source("pkg.Index")) == "pkg/Index.py.html"
-    assert module_url(source("404")) == "404.py.html"
-    assert module_url(source("pkg.404")) == "pkg/404.html"
 
 
 def test_an_address_belongs_to_one_source() -> None:
     report = Report()
     addresses = PageAddresses(report)
-    assert addresses.claim("a.html", source("one"))
-    assert not addresses.claim("a.html", source("two"))
-    assert addresses.claim("A.html", source("three"))
-    assert addresses.claim("b.html", source("four"))
-    assert [(d.path, d.code) for d in report] == [
-        ("three.py", "page-collision"),
-        ("two.py", "page-collision"),
-    ]
+    claims = {"one": "a.html", "two": "a.html", "three": "A.html", "four": "b.html"}
+    given = [name for name, url in claims.items() if addresses.claim(url, source("", name=name))]
+    assert given == ["one", "three", "four"]
+    collisions = [("three.py", "page-collision"), ("two.py", "page-collision")]
+    assert [(d.path, d.code) for d in report] == collisions
     assert "`one.py`" in next(iter(report)).message
 
 
-def names(groups: tuple[PageGroup, ...]) -> list[tuple[str, list[str]]]:
-    return [(group.title, [page.title for page in group.pages]) for group in groups]
+def names(groups: tuple[PageGroup, ...]) -> list[tuple[str, str]]:
+    return [(group.title, " ".join(page.title for page in group.pages)) for group in groups]
 
 
 def test_a_foreign_package_is_grouped_by_its_folders() -> None:
     drafts = [draft("p", package=True), draft("p.x"), draft("p.a", package=True, empty=True)]
     drafts += [draft("p.a.one"), draft("p.a.deep", package=True), draft("p.a.deep.two")]
     drafts += [draft("p.b", package=True)]
-    assert names(other_groups((), drafts)) == [
-        ("p", ["p", "p.x"]),
-        ("p.a", ["p.a.one"]),
-        ("p.a.deep", ["p.a.deep", "p.a.deep.two"]),
-        ("p.b", ["p.b"]),
-    ]
+    groups = [("p", "p p.x"), ("p.a", "p.a.one"), ("p.a.deep", "p.a.deep p.a.deep.two")]
+    assert names(other_groups((), drafts)) == [*groups, ("p.b", "p.b")]
 
 
 def test_packages_come_first_and_what_is_private_last() -> None:
     drafts = [draft("a.x"), draft("_q", package=True), draft("p._i"), draft("p.z")]
     drafts += [draft("p", package=True), draft("p._v.y"), draft("setup")]
-    assert names(other_groups((), drafts)) == [
-        ("Other pages", ["setup"]),
-        ("p", ["p", "p.z", "p._i"]),
-        ("a", ["a.x"]),
-        ("_q", ["_q"]),
-        ("p/_v", ["p._v.y"]),
-    ]
+    first = [("Other pages", "setup"), ("p", "p p.z p._i"), ("a", "a.x")]
+    assert names(other_groups((), drafts)) == [*first, ("_q", "_q"), ("p/_v", "p._v.y")]
 
 
 def test_what_no_group_names_is_listed_and_empty_packages_are_not() -> None:
     named = (PageGroup("g", "", (PageLink("p/a.html", "p.a"),)),)
     rest = other_groups(named, [draft("p.b"), draft("p.a"), draft("p", package=True, empty=True)])
-    assert names(rest) == [("p", ["p.b"])]
+    assert names(rest) == [("p", "p.b")]
     assert other_groups(named, [draft("p.a"), replace(draft("index"), url="index.html")]) == ()
 
 
 def test_neighbours_are_those_of_the_first_group_that_has_the_page() -> None:
     a, b, c = (PageLink(f"{n}.html", n) for n in "abc")
     found = neighbours([PageGroup("path", "", (a, b))], [PageGroup("group", "", (c, b, a))])
-    assert (found["a.html"].previous, found["a.html"].next) == (None, b)
-    assert (found["b.html"].previous, found["b.html"].next) == (a, None)
-    assert (found["c.html"].next, found["c.html"].path_title) == (b, "group")
+    first, second, other = (found[f"{n}.html"] for n in "abc")
+    assert (first.previous, first.next) == (None, b)
+    assert (second.previous, second.next) == (a, None)
+    assert (other.next, other.path_title) == (b, "group")
     # The pages of a path have numbers, and no others.
-    numbers = [(found[f"{n}.html"].number, found[f"{n}.html"].total) for n in "abc"]
+    numbers = [(each.number, each.total) for each in (first, second, other)]
     assert numbers == [(1, 2), (2, 2), (0, 0)]
 
 
@@ -108,7 +86,7 @@ def test_a_page_of_a_package_has_a_menu_of_what_is_around_it() -> None:
     # Titles may change; the menu has names.
     drafts = [replace(one, title=f"About {one.name}") for one in drafts]
     menu = package_menu("p/a/one.html", other_groups((), drafts))
-    assert names(menu) == [("p.a", ["a", "one", "two"]), ("", ["p", "p.a.deep", "p.b"])]
+    assert names(menu) == [("p.a", "a one two"), ("", "p p.a.deep p.b")]
     urls = [page.url for page in menu[1].pages]
     assert urls == ["p/index.html", "p/a/deep/index.html", "p/b/index.html"]
 

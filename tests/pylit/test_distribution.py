@@ -39,7 +39,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(program: str, cwd: Path, *given: object, path: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-P", "-c", program, *map(str, given)]
-    environment = os.environ | {"PYTHONPATH": str(path)}
+    # The order of sets is another one than in this process.
+    environment = os.environ | {"PYTHONPATH": str(path), "PYTHONHASHSEED": "1"}
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
 
 
