@@ -1,3 +1,5 @@
+"""Settings in `site.toml`, and what is taken from the metadata of the project."""
+
 from pathlib import Path
 
 import pytest
@@ -35,21 +37,17 @@ def read(tmp_path: Path, text: str) -> tuple[SiteConfig | None, list[Diagnostic]
     path.parent.mkdir(exist_ok=True)
     path.write_text(text, encoding="utf-8")
     report = Report()
-    config = load_config(tmp_path, report)
-    return config, list(report)
+    return load_config(tmp_path, report), list(report)
 
 
 def test_it_reads_every_key_and_fills_in_the_rest(tmp_path: Path) -> None:
     config, faults = read(tmp_path, GOOD)
     assert config is not None and not faults
-    assert config.title == "Attention"
+    assert (config.title, config.sources) == ("Attention", ("labml_nn",))
     assert config.base_url == "https://example.org/nn/"
     assert (config.repository, config.branch, config.language) == ("", "main", "en")
-    assert config.sources == ("labml_nn",)
-    assert config.groups[0].pages == (
-        PageName("labml_nn.transformers.mha", 9),
-        PageName("notation", 10),
-    )
+    pages = (PageName("labml_nn.transformers.mha", 9), PageName("notation", 10))
+    assert config.groups[0].pages == pages
     assert config.paths[0].summary == "In this order."
     assert config.relations == (Relation("implements", "Replaces", "Replaced by"),)
 
@@ -70,10 +68,10 @@ def change(old: str, new: str) -> str:
         (change("https://example.org/nn", "example.org"), 3, "'example.org'", "https:"),
         (change('["labml_nn"]', '"labml_nn"'), 4, "'labml_nn'", "a list of"),
         (
-            change('    "notation",', '    "notation", "notation",'),
+            change('"notation",', '"notation", "notation",'),
             8,
             "'notation', 'notation'",
-            "different names",
+            "different",
         ),
         (change("[[path]]", "[path]"), 13, "`path` is {", "[[path]]"),
         (change('title = "Attention"', 'title = "Attention'), 1, "cannot be read", "toml.io"),
@@ -102,24 +100,21 @@ def test_a_missing_file_and_one_that_is_not_text_are_faults(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("urls", "expected"),
+    ("urls", "repository"),
     [
-        ("", ("", "")),
-        ('Repository = "https://github.com/some/one.git"', ("some/one", "")),
-        (
-            'Repository = "git@github.com:some/one"\nHomepage = "https://a.b"',
-            ("some/one", ""),
-        ),
-        ('"Source Code" = "https://github.com/some/one/"', ("some/one", "")),
-        ('homepage = "https://a.b"\nGitHub = "https://github.com/some/one"', ("some/one", "")),
-        ('HomePage = "https://github.com/some/one"', ("some/one", "")),
-        ('Documentation = "https://github.com/some/docs"', ("", "")),
+        ("", ""),
+        ('Repository = "https://github.com/some/one.git"', "some/one"),
+        ('Repository = "git@github.com:some/one"\nHomepage = "https://a.b"', "some/one"),
+        ('"Source Code" = "https://github.com/some/one/"', "some/one"),
+        ('homepage = "https://a.b"\nGitHub = "https://github.com/some/one"', "some/one"),
+        ('HomePage = "https://github.com/some/one"', "some/one"),
+        ('Documentation = "https://github.com/some/docs"', ""),
     ],
 )
 def test_where_the_project_lives_comes_from_its_metadata(
-    tmp_path: Path, urls: str, expected: tuple[str, str]
+    tmp_path: Path, urls: str, repository: str
 ) -> None:
     (tmp_path / "pyproject.toml").write_text(f"[project.urls]\n{urls}\n", encoding="utf-8")
     config, _ = read(tmp_path, change('base_url = "https://example.org/nn"\n', ""))
     assert config is not None
-    assert (config.repository, config.base_url) == expected
+    assert (config.repository, config.base_url) == (repository, "")

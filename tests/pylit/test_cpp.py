@@ -35,8 +35,7 @@ def cpp(text):
     return parse_cpp(replace(source(text), name="pkg/twice.h", display="pkg/twice.h"))
 
 
-def test_comments_with_lines_of_their_own_are_notes():
-    expected = """\
+LISTED = """\
 ==
   1 | Doubling
   2 | ========
@@ -53,7 +52,10 @@ def test_comments_with_lines_of_their_own_are_notes():
  13 >     return 2 * x;  // not x << 1
  14 > }
  15 > /* In the code. */"""
-    assert listing(cpp(KERNEL)) == expected
+
+
+def test_comments_with_lines_of_their_own_are_notes():
+    assert listing(cpp(KERNEL)) == LISTED
 
 
 @pytest.mark.parametrize("text", ["", "\n", "int x;", "// a\n    // b\n// c\n", "//\n//\nint x;\n"])
@@ -78,47 +80,41 @@ def site(tmp_path: Path) -> Path:
 
 
 def test_it_has_a_page_that_notes_lead_to(site: Path):
-    (site / "pkg/h.py").write_text("# A module.\nimport math\n")
     succeed(site)
-    assert "library/math.html" in read(site, "pkg/h.html")
-    assert "pkg/twice.h.html" in pages(site / "site")
     assert read(site, "pkg/one.html").count('href="twice.h.html"') == 2
     page = read(site, "pkg/twice.h.html")
     for text in ("<title>Doubling", 'href="one.html"', 'href="index.html"', 'id="L10"'):
         assert text in page
     assert '<span class="hk">static inline int</span>' in page
     assert "import " not in page.partition("<main")[2]
-
-
-def test_names_lead_to_definitions_and_includes_to_files(site: Path):
-    (site / "pkg/deep").mkdir()
-    (site / "pkg/deep/__init__.py").write_text("")
-    (site / "pkg/four.h").write_text('#include "twice.h"\nconstexpr int FOUR = 4;\n')
-    (site / "pkg/deep/use.cpp").write_text(
-        '#include <vector>\n#include "four.h"\nstruct Box { int twice; };\n'
-        "static int eight(Box twice, int x) {\n"
-        "    return twice.twice + ::twice(FOUR * x);  // twice(x)\n}\n"
-        'int nine(Box box) { return eight(box, 1) + box.twice(2); } // "FOUR"\n'
-    )
-    succeed(site)
-    page = read(site, "pkg/deep/use.cpp.html")
-    found = re.findall(r'<a class="x[^"]*" href="([^"]*)" data-x="[^"]*">(\w+)</a>', page)
-    assert found == [
-        ("../four.h.html", "four"),
-        ("#L3", "Box"),
-        ("../twice.h.html#L10", "twice"),
-        ("../four.h.html#L2", "FOUR"),
-        ("#L3", "Box"),
-        ("#L4", "eight"),
-    ]
-
-
-def test_one_that_is_not_text_is_told_of(site: Path):
+    build(site, sources=(site / "pkg",))
+    assert "pkg/twice.h.html" not in pages(site / "site"), "another's package has Python alone"
     (site / "pkg/twice.h").write_bytes(b"// caf\xe9\nint x;\n")
     assert faults(build(site)) == [("pkg/twice.h", 1, "source-encoding")]
 
 
-def test_anothers_package_has_python_alone(site: Path):
-    build(site, sources=(site / "pkg",))
-    assert "pkg/one.html" in pages(site / "site")
-    assert "pkg/twice.h.html" not in pages(site / "site")
+USE = """\
+#include <vector>
+#include "four.h"
+struct Box { int twice; };
+static int eight(Box twice, int x) {
+    return twice.twice + ::twice(FOUR * x);  // twice(x)
+}
+int nine(Box box) { return eight(box, 1) + box.twice(2); } // "FOUR"
+"""
+
+
+def test_names_lead_to_definitions_and_includes_to_files(site: Path):
+    four = '#include "twice.h"\nconstexpr int FOUR = 4;\n'
+    files = {"pkg/deep/__init__.py": "\n", "pkg/four.h": four, "pkg/deep/use.cpp": USE}
+    succeed(make_site(site, files | {"pkg/twice.h": KERNEL}))
+    page = read(site, "pkg/deep/use.cpp.html")
+    found = re.findall(r'<a class="x[^"]*" href="([^"]*)" data-x="[^"]*">(\w+)</a>', page)
+    assert [f"{name} {href}" for href, name in found] == [
+        "four ../four.h.html",
+        "Box #L3",
+        "twice ../twice.h.html#L10",
+        "FOUR ../four.h.html#L2",
+        "Box #L3",
+        "eight #L4",
+    ]
