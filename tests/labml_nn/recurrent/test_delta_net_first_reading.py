@@ -1,13 +1,10 @@
 """What the page of DeltaNet says of its numbers."""
 
-from functools import partial
-
 import pytest
 import torch
 from lesson_pages import Page, numbers, result
 from stages import check_stage
 from torch import nn, tensor
-from torch.nn.functional import normalize
 
 from docs_src.figures import delta_net as figures
 from docs_src.figures import memory as tasks
@@ -45,11 +42,6 @@ def test_the_table_by_hand():
     torch.testing.assert_close(last, V[-1].flatten())  # Cleo finds what she has
 
 
-def test_the_sum_adds_both_values_of_ann():
-    added = torch.einsum("tbhd,tbhe->de", K[:3], V[:3])
-    PAGE.says("you get {:.0f} apples and {:.0f} pears", *added[0])
-
-
 def test_the_errors_without_a_memory(monkeypatch):
     """The system of equations of the page, which is also what the chunk solves."""
     overlaps = (K[:, 0, 0] @ K[:, 0, 0].T).tril()
@@ -72,24 +64,49 @@ def test_what_a_key_of_length_two_does():
     assert found[0].item() == 4 * v[0].item() and memory.item() == 2 * (1 - 3)
 
 
+def losses_of(*names):
+    """The losses in the table of all models, by name."""
+    losses = {row[0]: row[3] for row in results.ranges().table.rows}
+    return [losses[name] for name in names]
+
+
+ANSWERS = {row[0]: row[1].split(" ")[0] for row in tasks.bench().rows}
+ADDED = torch.einsum("tbhd,tbhe->de", K[:3], V[:3])
+
+
+@pytest.mark.parametrize(
+    ("page", "sentence", "values"),
+    [
+        (PAGE, "you get {:.0f} apples and {:.0f} pears", ADDED[0]),
+        (
+            PAGE,
+            "linear attention has a loss of {} nats per character and DeltaNet {}",
+            losses_of("linear attention", "DeltaNet"),
+        ),
+        (PAGE, "It has {}.", losses_of("Gated DeltaNet")),
+        (PAGE, "A guess finds {:.1f} %", [100 / figures.PAIRS]),
+        (PAGE, "finds {:.0f} % of all pairs", [100 * figures._of_all(None)]),
+        (PAGE, "it is less, {:.0f} %", [100 * figures._of_all(1.0)]),
+        (PAGE, "each of {} names, and a value for each of {} numbers", [task.NAMES, task.NUMBERS]),
+        (PAGE, "they read {} pairs, and in the test {}", [task.STEPS, task.LONG]),
+        (PAGE, "in {:.0f} %", [100 / task.NUMBERS]),
+        (
+            GATED,
+            "a loss of {} nats per character, and a DeltaNet {}",
+            losses_of("Gated DeltaNet", "DeltaNet"),
+        ),
+        (GATED, "{} %, and {} %", [ANSWERS[name] for name in ("Gated DeltaNet", "DeltaNet")]),
+    ],
+)
+def test_numbers_on_the_way(page, sentence, values):
+    page.says(sentence, *values)
+
+
 def test_half_of_the_error():
-    """With a rate of 0.5 Ann has two apples, and the transition halves her row."""
-    assert figures._read(3, 0.5)[2][0] == [2.0, 1.0]
-    key, memory = tensor(PEOPLE["Ann"]), tensor(figures._read(2)[2])
-    left = (torch.eye(2) - 0.5 * key[:, None] * key) @ memory
-    assert left.tolist() == [[1.5, 0.5], [2.0, 4.0]]
-    drawing = figures.transition().alt
-    assert "(1.5, 0.5), (2, 4)" in drawing and "(2, 1), (2, 4)" in drawing
-
-
-def test_a_step_against_the_slope():
-    """Half of the squared error of Ann's apples, its slope, and a step."""
-    apples = tensor(3.0, requires_grad=True)
-    loss = (1 - apples) ** 2 / 2
-    (slope,) = torch.autograd.grad(loss, apples)
-    PAGE.says("\\frac12 (1 - S)^2 = {:.0f}$", loss)
-    PAGE.says("$-(1 - S) = {:.0f}$", slope)
+    """With a rate of 0.5 Ann has two apples: a step against the slope of the squared error."""
     assert [figures._read(3, beta)[2][0][0] for beta in (0.5, 1.0)] == [3 - 0.5 * 2, 3 - 2]
+    PAGE.says("\\frac12 (1 - S)^2 = {:.0f}$", (1 - 3) ** 2 / 2)
+    PAGE.says("$-(1 - S) = {:.0f}$", -(1 - 3))
 
 
 # Random pairs.
@@ -107,31 +124,6 @@ def test_what_the_figure_says():
     assert corrected[0] == 1.0 and corrected[-1] < 0.03
     old = figures.AGES.index(24)
     assert kept[old] > 3 * corrected[old]
-    PAGE.says("A guess finds {:.1f} %", 100 / figures.PAIRS)
-    PAGE.says("finds {:.0f} % of all pairs", 100 * figures._of_all(None))
-    PAGE.says("it is less, {:.0f} %", 100 * figures._of_all(1.0))
-
-
-def test_values_of_more_features_are_easier_to_tell_apart():
-    """64 random keys of 16 features, and 8 keys that are written 8 times; values have 64."""
-    generator, shares = torch.Generator().manual_seed(5), []
-    directions = partial(torch.randn, generator=generator)
-    keys = normalize(directions(64, 40, 1, 16), dim=-1)
-    values = normalize(directions(64, 40, 1, 64), dim=-1)
-    empty, one = torch.zeros(40, 1, 16, 64), torch.ones(64, 40, 1)
-
-    def share(k, memory, first):
-        found = torch.einsum("tbhd,bhdv->btv", k, memory)
-        nearest = torch.cdist(found, values[:, :, 0].transpose(0, 1)).argmin(-1)
-        return (nearest == torch.arange(first, 64)).float().mean().item()
-
-    summed = torch.einsum("tbhd,tbhv->bhdv", keys, values)
-    assert share(keys, summed, 0) == pytest.approx(0.75, abs=0.03)
-    again = keys[:8].repeat(8, 1, 1, 1)
-    for beta in (0.3, 1.0):
-        _, memory = delta_rule_loop(again, again, values, beta * one, empty)
-        shares.append(share(again[-8:], memory, 56))
-    assert shares[0] > shares[1] + 0.01
 
 
 # Cost and measurements.
@@ -156,42 +148,12 @@ def test_the_lstm_has_twice_as_many_parameters():
     assert round(lstm["parameters"] / ours["parameters"]) == 2
 
 
-def test_with_and_without_a_gate():
-    losses = {row[0]: row[3] for row in results.ranges().table.rows}
-    both = losses["linear attention"], losses["DeltaNet"]
-    PAGE.says("linear attention has a loss of {} nats per character and DeltaNet {}", *both)
-    PAGE.says("It has {}.", losses["Gated DeltaNet"])
-    gated = losses["Gated DeltaNet"], losses["DeltaNet"]
-    GATED.says("a loss of {} nats per character, and a DeltaNet {}", *gated)
-    answers = {row[0]: row[1] for row in tasks.bench().rows}
-    recalled = [answers[name].split(" ")[0] for name in ("Gated DeltaNet", "DeltaNet")]
-    GATED.says("{} %, and {} %", *recalled)
-
-
-@pytest.mark.parametrize(("T", "C", "H"), [(1, 6, 1), (7, 12, 3), (45, 8, 2)])
-def test_the_bare_layer_is_the_module(T, C, H):
-    """By the loop for a token, and in chunks for more of them."""
-    layer, x = DeltaNet(C, H), torch.randn(T, C)
-    own, weights = PAGE.made["DeltaNet"](C, H), layer.state_dict()
-    names = "query.weight", "key.weight", "value.weight"
-    weights["qkv.weight"] = torch.cat([weights.pop(name) for name in names])
-    own.load_state_dict(weights)
-    torch.testing.assert_close(own(x), layer(x[:, None])[0][:, 0], atol=2e-6, rtol=0)
-
-
-# The task.
-
-
 def test_only_the_delta_rule_replaces():
     found = measured("delta_net", "by_times")
     assert found["delta rule"] == [[1.0] * len(task.TIMES)] * 5
     for run in found["addition"]:
         assert run[0] == 1.0 and 0.5 < run[1] < 0.55
         assert f"{100 * run[23]:.0f}" in ("16", "17")
-    told = "each of {} names, and a value for each of {} numbers"
-    PAGE.says(told, task.NAMES, task.NUMBERS)
-    PAGE.says("they read {} pairs, and in the test {}", task.STEPS, task.LONG)
-    PAGE.says("in {:.0f} %", 100 / task.NUMBERS)
 
 
 def test_what_is_asked_is_the_last_number():
