@@ -100,16 +100,6 @@ def test_projections_are_left_out_between_equal_sizes():
     assert len([*build(d_model=N, tanh_projections=True).input_projection.parameters()]) == 2
 
 
-def test_tied_embeddings_learn_from_both_ends():
-    tokens = torch.ones(T, B, dtype=torch.long)
-    for tied in (True, False):
-        model = build(tied=tied)
-        model.loss(tokens, tokens).backward()
-        assert (model.embedding.weight.grad[5].abs().max() > 0) == tied
-    own = {name for name, _ in build(tied=False).named_parameters()}
-    assert own - {name for name, _ in build().named_parameters()} == {"output_weight"}
-
-
 @pytest.mark.parametrize("tied", [True, False])
 def test_the_first_prediction_is_nearly_uniform(tied):
     model = ElmanLanguageModel(ElmanConfig(n_vocab=65, tied=tied, dropout_prob=0.0))

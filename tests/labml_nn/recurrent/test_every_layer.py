@@ -199,7 +199,7 @@ def test_padding_anywhere_leaves_no_trace(which):
     )
 
 
-# Dropout, precision, devices.
+# Dropout and precision.
 
 
 @plain
@@ -222,15 +222,6 @@ def test_half_precision_keeps_a_memory_in_single(which, half):
     again, _ = layer(x[:1], state)
     assert again.dtype == half and again.isfinite().all()
     torch.testing.assert_close(y.double(), layer.double()(x.double())[0], rtol=0.05, atol=0.05)
-
-
-@every
-def test_it_trains_on_the_meta_device(which):
-    layer, x = make(which).to("meta"), random(T, B, C).to("meta")
-    y, state = layer(x, None, torch.ones(T, B, dtype=torch.bool, device="meta"))
-    layer(x, state)[0].sum().backward()
-    assert y.is_meta and all(part.is_meta for part in tensors_of(state))
-    assert all(parameter.grad.is_meta for parameter in layer.parameters())
 
 
 # Errors.
