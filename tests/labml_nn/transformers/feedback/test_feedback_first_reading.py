@@ -1,19 +1,15 @@
 """The numbers that the page on the Feedback Transformer tells are those that the code computes."""
 
 import ast
-import contextlib
-import io
 import json
-import math
 import re
 import textwrap
 from statistics import fmean
 
 import pytest
 import torch
-from lesson_pages import ROOT, Page, numbers, result
+from lesson_pages import ROOT, Page, numbers
 from stages import check_stage
-from sympy.combinatorics import Permutation, PermutationGroup
 from torch import nn
 
 import labml_nn
@@ -49,9 +45,6 @@ def build(shared=True, layers=2, d_model=12, d_ff=48, heads=3, attention=None, *
     return feedback.FeedbackTransformer(layer, layers, **options)
 
 
-# The program.
-
-
 def test_the_program_line_by_line(capsys):
     """Each result, by running the lines; and what a line needs decides the layer."""
     values, ordinary, looped = {}, [], []
@@ -70,14 +63,6 @@ def test_the_program_line_by_line(capsys):
     assert figures._known(False) == ordinary == [0, 0, 1, 2, 3]
     assert figures._known(True) == looped
     assert "`x` becomes 7" in PAGE.text and "`y` becomes 6" in PAGE.text
-
-
-def test_each_line_needs_the_one_before():
-    """Without line 2 the result of line 3 is another one."""
-    values = {}
-    with contextlib.redirect_stdout(io.StringIO()):
-        exec("\n".join(PROGRAM[:2] + PROGRAM[3:]), values)
-    assert values["y"] == 5
 
 
 # The examples with numbers.
@@ -100,12 +85,7 @@ def test_a_memory_vector_by_hand():
     assert listed(vector) in figures.mixture().alt and "it is (7, 0). So slot 2" in PAGE.text
     # It is what slot 2 is read as in the next example, and what the memory of the stage shows.
     assert figures.VALUES[2].tolist() == pytest.approx(vector.tolist())
-    assert [max(value) for value in figures.VALUES.tolist()] == [3, 5, 7]
     assert [figures._result(s) for s in range(3)] == ["x = 3", "y = 5", "x = 7"]
-    # What is printed adds up as it is printed.
-    shares = [float(n) for n in re.findall(r"share (\d\.\d+)", figures.mixture().alt)]
-    assert sum(shares) == pytest.approx(1)
-    assert (torch.tensor(shares) @ figures.OUTPUTS).tolist() == pytest.approx([7, 0])
 
 
 def test_a_step_of_attention_by_hand():
@@ -116,24 +96,9 @@ def test_a_step_of_attention_by_hand():
     torch.testing.assert_close(found, expected @ figures.VALUES)
     assert biases.tolist() == [-4, -2, 0] and "$b_1 = 0$, $b_2 = -2$ and $b_3 = -4$" in PAGE.text
     PAGE.says("In our example it was ({:.3f}, {:.3f})", *found)
-    # As printed, the weights and the parts of the average add up.
-    assert sum(round(w, 3) for w in weights.tolist()) == pytest.approx(1, abs=1e-6)
-    parts = (weights[:, None] * figures.VALUES).tolist()
-    for j in range(2):
-        assert round(sum(round(p[j], 3) for p in parts), 3) == round(found[j].item(), 3)
     _, even, mean = figures._read_slots(torch.zeros(3))
     assert even[0] == even[2]
     PAGE.says("would find {:.2f},", mean[0])
-
-
-def test_without_distances_memory_is_a_set():
-    attention = feedback.FeedbackAttention(3, 12, 0.0)
-    query, memory = torch.randn(2, 12), torch.randn(5, 2, 12)
-    one, other = (attention(query=query, key=m, value=m) for m in (memory, memory.flip(0)))
-    torch.testing.assert_close(one, other)
-    nn.init.normal_(attention.key_pos_bias)
-    one, other = (attention(query=query, key=m, value=m) for m in (memory, memory.flip(0)))
-    assert not torch.allclose(one, other)
 
 
 # Measured numbers.
@@ -167,25 +132,12 @@ def test_the_programs_of_the_experiment():
             values["x"] %= task.MODULUS
             values["y"] %= task.MODULUS
             assert answer == task.MODULUS * values["x"] + values["y"]
-    told = re.search(r"```text (if .*?)```", PAGE.text)[1]
-    assert sorted(re.findall(r"if . . .: . = . \+ .", told)) == sorted(task.UPDATES)
 
 
-def test_nothing_but_following_a_program_helps():
-    """A guess is right in 3 of 100, and the updates make all permutations of the 36 pairs."""
+def test_a_guess_is_right_in_3_of_100():
     _, answers = task.programs(50_000, 16, torch.Generator().manual_seed(1))
     assert round(100 * float(answers[-1].bincount().max()) / 50_000) == 3
     assert "A guess is right in 3." in PAGE.text
-    generators = []
-    for source in task.UPDATES:
-        images = []
-        for pair in range(36):
-            values = {"x": pair // 6, "y": pair % 6}
-            exec(source, values)
-            images.append(6 * (values["x"] % 6) + values["y"] % 6)
-        assert sorted(images) == list(range(36))
-        generators.append(Permutation(images))
-    assert PermutationGroup(generators).order() == math.factorial(36) and "$36!$" in PAGE.text
 
 
 # The stages.
@@ -237,11 +189,9 @@ def test_the_stage_of_memory_follows_the_program():
 # The whole in code.
 
 
-@pytest.mark.parametrize(
-    ("T", "B", "C", "H", "L", "P"), [(7, 2, 12, 3, 2, 7), (5, 3, 8, 2, 1, 9), (9, 1, 20, 5, 3, 8)]
-)
 @torch.no_grad()
-def test_the_bare_model_is_the_module(T, B, C, H, L, P):
+def test_the_bare_model_is_the_module():
+    T, B, C, H, L, P = 7, 2, 12, 3, 2, 8
     module = build(False, L, C, 4 * C, H, {"max_distance": P}).double()
     for name, parameter in module.named_parameters():
         # The one term that the short program leaves out is zero at first.
@@ -317,17 +267,6 @@ def test_the_losses_with_and_without_feedback():
     assert all(f > t for f, t in zip(table[1], table[0][1:], strict=False))
 
 
-def test_why_the_model_that_runs_in_the_page_has_a_lower_loss():
-    """It is wider than those of the picture, and was trained for longer."""
-    shipped = result("feedback")["run"]
-    drawn = json.loads((RESULTS / "feedback_depth.jsonl").read_text("utf-8").split("\n")[0])["run"]
-    for told, run in (
-        ("have {} features and {:,} updates", shipped),
-        ("last picture had {} and {},", drawn),
-    ):
-        PAGE.says(told, run["model"]["config"]["d_model"], run["training"]["steps"])
-
-
 def test_the_shares_of_the_trained_model():
     model = labml_nn.load(RESULTS / "feedback/model")
     shares = model.transformer.weights.softmax(0).tolist()
@@ -342,14 +281,7 @@ def test_the_share_of_the_tables_of_distances():
         sizes = {name: p.numel() for name, p in model.named_parameters()}
         tables = sum(size for name, size in sizes.items() if "key_pos" in name)
         assert round(100 * tables / sum(sizes.values())) == percent
-
-
-def test_what_shared_projections_save_and_copies_cost():
-    saved, copies, kept = 2 * (6 - 1) * 512**2, 512 * 511 / 2, 512
-    PAGE.says("last row saves {:.1f} million", saved / 1e6)
-    slot = 8 * 128 * 2 * 4  # sequences, features, keys and values, bytes
-    assert copies * slot == pytest.approx(2**30, rel=0.01) and "that is 1 GiB" in PAGE.text
-    assert kept * slot == 4 * 2**20 and "in 4 MiB" in PAGE.text
+    PAGE.says("last row saves {:.1f} million", 2 * (6 - 1) * 512**2 / 1e6)
 
 
 # Statements.
@@ -379,18 +311,6 @@ def test_the_longest_chain_of_layers(layers):
             model.weights[1] = 100000
             expected = [t + layers for t in range(6)]
             assert model(torch.zeros(6, 1, 1)).flatten().tolist() == expected
-
-
-def test_a_gradient_reaches_the_first_slot_in_one_hop():
-    """Without the way through the slots between them."""
-    model, count = build(False, layers=1), 6
-    x_seq = torch.randn(count, 1, 12, requires_grad=True)
-    _, memory = model.scan(x_seq[:-1])
-    slots = torch.cat([memory.keys[:1], memory.keys[1:].detach()])
-    output, _ = model.scan(x_seq[-1:], feedback.FeedbackMemory(slots, slots))
-    (gradient,) = torch.autograd.grad((output * torch.randn_like(output)).sum(), x_seq)
-    assert [t for t in range(count) if gradient[t].any()] == [0, count - 1]
-    assert "one arc leads there directly" in " ".join(figures.hops().alt.split())
 
 
 def test_checkpoints_without_the_bias_of_distances():
@@ -431,9 +351,7 @@ def test_a_hook_runs_for_scan_and_step_too():
     model.register_forward_hook(
         lambda *call: torch.utils._pytree.tree_map(torch.zeros_like, call[-1])
     )
-    assert not model(x).any()
-    assert not model.scan(x)[0].any()
-    assert not model.step(x[0])[0].any()
+    assert not model(x).any() and not model.scan(x)[0].any() and not model.step(x[0])[0].any()
 
 
 def test_a_memory_is_returned_where_one_is_passed():
