@@ -2,8 +2,6 @@
 
 import base64
 import json
-from pathlib import Path
-from typing import Any
 
 from site_tools import FILES, make_site, read, succeed
 
@@ -19,11 +17,11 @@ COLAB = "https://colab.research.google.com/github/someone/small/blob/main/notebo
 LINKS = f"[The page]({BASE}pkg/one.html) · [Open in Colab]({COLAB})"
 
 
-def note(text: str, **about: object) -> dict[str, Any]:
+def note(text, **about):
     return {"cell_type": "markdown", "source": text.splitlines(True), "metadata": about}
 
 
-def code(text: str, *outputs: dict[str, Any], **about: object) -> dict[str, Any]:
+def code(text, *outputs, **about):
     return note(text, **about) | {"cell_type": "code", "outputs": list(outputs)}
 
 
@@ -38,11 +36,11 @@ CELLS = [
 LONG = note("# 长")
 
 
-def written(cells: list[dict[str, Any]]) -> str:
+def written(cells):
     return json.dumps({"cells": cells})
 
 
-def test_a_notebook_is_a_page_with_its_file_and_its_pictures_beside_it(tmp_path: Path) -> None:
+def test_a_notebook_is_a_page_with_its_file_and_its_pictures_beside_it(tmp_path):
     (tmp_path / "grow.ipynb").write_text(written(CELLS))
     (module,), files = read_notebooks(tmp_path, BASE, report := Report())
     assert not report
@@ -63,24 +61,25 @@ def test_a_notebook_is_a_page_with_its_file_and_its_pictures_beside_it(tmp_path:
     assert files == {"notebooks/grow.ipynb": written(CELLS).encode()} | pictures
 
 
-def test_the_page_of_a_language_has_the_notebook_of_the_language(tmp_path: Path) -> None:
+def test_a_site_shows_the_notebook_of_each_language_and_pages_lead_to_it(tmp_path):
+    """From the page of a model to the page of its notebook, and from there to the file."""
+    module = FILES["pkg/one.py"].replace("paper:", "notebook: notebooks/grow.ipynb\npaper:")
     files = {"notebooks/grow.ipynb": written(CELLS), "notebooks/zh/grow.ipynb": written([LONG])}
-    make_site(tmp_path, files)
+    make_site(tmp_path, files | {"pkg/one.py": module})
     assert main(["translate", "zh", "notebooks/grow"], tmp_path) == 0
     with (tmp_path / "docs_src/locale/zh/words.toml").open("a", encoding="utf-8") as words:
         words.write('"Nothing." = "空无一物。"\n')
     succeed(tmp_path)
-    (cell,) = json.loads(read(tmp_path, "zh/notebooks/grow.ipynb"))["cells"]
-    assert cell == LONG
-    for page, about in (
-        ("zh/notebooks/grow.html", "空无一物。"),
-        ("notebooks/grow.html", "Nothing."),
-    ):
-        html = read(tmp_path, page)
+    lesson = read(tmp_path, "pkg/one.html")
+    assert '<li><a href="../notebooks/grow.html">Notebook</a></li>' in lesson
+    assert f'<li><a href="{COLAB}">Open in Colab</a></li>' in lesson
+    for place, cells, about in (("", CELLS, "Nothing."), ("zh/", [LONG], "空无一物。")):
+        html = read(tmp_path, f"{place}notebooks/grow.html")
         assert 'href="grow.ipynb"' in html and f'alt="{about}"' in html
+        assert json.loads(read(tmp_path, f"{place}notebooks/grow.ipynb"))["cells"] == cells
 
 
-def test_it_may_begin_in_any_way(tmp_path: Path) -> None:
+def test_it_may_begin_in_any_way(tmp_path):
     """Nothing of a notebook that nobody made for us is lost."""
     for name, cell in {
         "by_hand": code("import math"),
@@ -97,7 +96,7 @@ def test_it_may_begin_in_any_way(tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_no_notebook_is_reported(tmp_path: Path) -> None:
+def test_what_is_no_notebook_is_reported(tmp_path):
     for number, text in enumerate(("{", '{"cells": []}', '{"cells": [{"source": "x"}]}', "[]")):
         (tmp_path / f"odd{number}.ipynb").write_text(text)
     modules, files = read_notebooks(tmp_path, BASE, report := Report())
@@ -106,22 +105,8 @@ def test_what_is_no_notebook_is_reported(tmp_path: Path) -> None:
     assert not modules and not files
 
 
-def test_a_site_shows_them_and_pages_lead_to_them(tmp_path: Path) -> None:
-    """From the page of a model to the page of its notebook, and from there to the file."""
-    module = FILES["pkg/one.py"].replace("paper:", "notebook: notebooks/grow.ipynb\npaper:")
-    site = make_site(tmp_path, {"notebooks/grow.ipynb": written(CELLS), "pkg/one.py": module})
-    succeed(site)
-    page = read(site, "pkg/one.html")
-    assert '<li><a href="../notebooks/grow.html">Notebook</a></li>' in page
-    assert f'<li><a href="{COLAB}">Open in Colab</a></li>' in page
-    assert '<a href="grow.ipynb">Download</a>' in read(site, "notebooks/grow.html")
-    assert read(site, "notebooks/grow.ipynb") == written(CELLS)
-
-
-FAILED = {"output_type": "error", "ename": "F", "evalue": "never", "traceback": []}
-
-
-def test_what_is_pasted_what_failed_drawings_and_raw_cells_are_shown(tmp_path: Path) -> None:
+def test_what_is_pasted_what_failed_drawings_and_raw_cells_are_shown(tmp_path):
+    failed = {"output_type": "error", "ename": "F", "evalue": "never", "traceback": []}
     pasted = base64.b64encode(PNG).decode()
     svg = "<svg xmlns='http://www.w3.org/2000/svg'></svg>"
     cells = [
@@ -129,8 +114,8 @@ def test_what_is_pasted_what_failed_drawings_and_raw_cells_are_shown(tmp_path: P
         note("---\nkernel: mine\n---\n") | {"cell_type": "raw"},
         note("See ![a curve](attachment:my%20c.png).")
         | {"attachments": {"my c.png": {"image/png": pasted}}},
-        code("1 / 0", FAILED | {"traceback": ["\x1b[31mE\x1b[0m: <no>"]}),
-        code("2 / 0", FAILED),
+        code("1 / 0", failed | {"traceback": ["\x1b[31mE\x1b[0m: <no>"]}),
+        code("2 / 0", failed),
         code("draw()", {"data": {"image/svg+xml": [svg], "text/plain": "<Figure>"}}),
         code("photo()", {"data": {"image/jpeg": pasted}}),
         note("Lost: ![gone](attachment:gone.png)."),

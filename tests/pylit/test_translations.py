@@ -21,20 +21,21 @@ from pylit.source.pages import text_module
 from pylit.words import Words
 
 ONE = "docs_src/locale/zh/pkg/one.md"
+NOTES = "docs_src/locale/zh/pages/notes.md"
 WORDS = "docs_src/locale/zh/words.toml"
 
 
-def begin(root: Path, *names: str, files: dict[str, str] | None = None) -> Path:
+def translate(root, *names, language="zh"):
+    return main(["translate", language, *names], root)
+
+
+def begin(root, *names, files=None):
     """A site with files of translations that nobody has filled in."""
     assert translate(make_site(root, files), *names) == 0
     return root
 
 
-def translate(root: Path, *names: str) -> int:
-    return main(["translate", "zh", *names], root)
-
-
-def filled(text: str, texts: dict[str, str]) -> str:
+def filled(text, texts):
     """A file of translations with those of some places."""
     for place, translation in texts.items():
         block = rf"(?m)(^# {re.escape(place)} · .*\n\n(?:>.*\n)+)"
@@ -43,10 +44,14 @@ def filled(text: str, texts: dict[str, str]) -> str:
     return text
 
 
-def fill(root: Path, file: str, texts: dict[str, str]) -> None:
+def fill(root, file, texts):
     """Write translations by their places."""
     path = root / file
     path.write_text(filled(path.read_text(encoding="utf-8"), texts), encoding="utf-8")
+
+
+def blocks_of(root, file=ONE):
+    return read_blocks((root / file).read_text())[1]
 
 
 TEXTS = {
@@ -58,29 +63,32 @@ TEXTS = {
 }
 
 
-def chinese(root: Path, *others: str, files: dict[str, str] | None = None) -> Path:
+def chinese(root, *others, files=None):
     """A site whose page `pkg.one` is translated."""
-    begin(root, "pkg.one", *others, files=files)
-    fill(root, ONE, TEXTS)
+    fill(begin(root, "pkg.one", *others, files=files), ONE, TEXTS)
     return root
 
 
+@pytest.fixture
+def root(tmp_path):
+    return chinese(tmp_path)
+
+
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built(tmp_path_factory):
     """The site with a translated page, built."""
     root = chinese(tmp_path_factory.mktemp("chinese"))
     succeed(root)
     return root
 
 
-def left(page: str) -> set[str]:
+def left(page):
     """The numbers in the line that says how many passages are shown in English."""
     return set(re.findall(r"\d+", "".join(re.findall(r'class="warning"[^>]*>([^<]*)', page))))
 
 
-def test_a_file_has_a_block_for_each_passage_with_its_english(tmp_path: Path) -> None:
-    begin(tmp_path, "pkg.one")
-    blocks = read_blocks((tmp_path / ONE).read_text())[1]
+def test_a_file_has_a_block_for_each_passage_with_its_english(tmp_path):
+    blocks = blocks_of(begin(tmp_path, "pkg.one"))
     assert [block.place for block in blocks] == [*TEXTS]
     assert blocks[3].original == "## What is one\n\nMore than none."
     assert not any(block.text for block in blocks)
@@ -90,7 +98,7 @@ def test_a_file_has_a_block_for_each_passage_with_its_english(tmp_path: Path) ->
     assert tree(tmp_path / "docs_src") == before
 
 
-def test_a_page_has_its_translation_with_the_same_code_and_anchors(built: Path) -> None:
+def test_a_page_has_its_translation_with_the_same_code_and_anchors(built):
     page, english = read(built, "zh/pkg/one.html"), read(built, "pkg/one.html")
     assert "<h1>第一</h1>" in page and "一号。" in page and "不止没有。" in page
     for anchor in ("One", "One.say", "what-is-one"):
@@ -103,7 +111,7 @@ def test_a_page_has_its_translation_with_the_same_code_and_anchors(built: Path) 
     assert plain[0] == plain[1]
 
 
-def test_pages_of_both_languages_lead_to_each_other(built: Path) -> None:
+def test_pages_of_both_languages_lead_to_each_other(built):
     page, english = read(built, "zh/pkg/one.html"), read(built, "pkg/one.html")
     assert 'href="../../pkg/one.html" lang="en" hreflang="en"' in page
     assert re.search(r'href="../zh/pkg/one.html" lang="zh[^"]*" hreflang="zh', english)
@@ -118,7 +126,7 @@ def test_pages_of_both_languages_lead_to_each_other(built: Path) -> None:
     assert "small/zh/pkg/one.html" in read(built, "sitemap.xml")
 
 
-def test_the_search_of_a_language_finds_its_pages_and_what_it_lacks(built: Path) -> None:
+def test_the_search_of_a_language_finds_its_pages_and_what_it_lacks(built):
     texts = read(built, "assets/zh/search/texts-0.js")
     assert '"zh/pkg/one.html"' in texts and '"pkg/two.html"' in texts
     assert '"pkg/one.html"' not in texts
@@ -126,12 +134,11 @@ def test_the_search_of_a_language_finds_its_pages_and_what_it_lacks(built: Path)
     assert "不止" in read(built, "assets/zh/search/terms-0.js")
 
 
-def test_links_stay_in_the_language_where_there_is_a_page(tmp_path: Path) -> None:
+def test_links_stay_in_the_language_where_there_is_a_page(tmp_path):
     text = "# Notes\n\n`One`, [two](../../pkg/two.py), [one](pkg/one.html#One).\n"
     chinese(tmp_path, "notes", files={"docs_src/pages/notes.md": text})
-    notes = "docs_src/locale/zh/pages/notes.md"
     translation = "# 注\n\n`One`、[二](../../pkg/two.py)、[一](pkg/one.html#One)。"
-    fill(tmp_path, notes, {"page, 1": translation})
+    fill(tmp_path, NOTES, {"page, 1": translation})
     succeed(tmp_path)
     page, home = read(tmp_path, "zh/notes.html"), read(tmp_path, "zh/index.html")
     assert page.count('href="pkg/one.html#One"') == 2 and 'href="../pkg/two.html"' in page
@@ -139,53 +146,54 @@ def test_links_stay_in_the_language_where_there_is_a_page(tmp_path: Path) -> Non
     assert "第一" in home and "第一" in read(tmp_path, "zh/all.html")
 
 
-def test_a_note_whose_english_has_changed_is_shown_in_english(tmp_path: Path) -> None:
-    chinese(tmp_path)
-    edit(tmp_path, "pkg/one.py", "More than none.", "More than nothing.")
-    succeed(tmp_path)
-    page = read(tmp_path, "zh/pkg/one.html")
+def test_a_note_whose_english_has_changed_is_shown_in_english(root):
+    edit(root, "pkg/one.py", "More than none.", "More than nothing.")
+    succeed(root)
+    page = read(root, "zh/pkg/one.html")
     assert '<div class="original" lang="en">' in page and "More than nothing." in page
     assert "不止没有" not in page and left(page) == {"1", "5"}
-    assert translate(tmp_path) == 0
-    text = (tmp_path / ONE).read_text()
-    assert re.search(
-        r"# One, 1 · [0-9a-f]{8} → [0-9a-f]{8}\n\n> ## What is one\n>\n> More than noth", text
-    )
-    assert "不止\n没有。" in text
+    assert translate(root) == 0
+    text = (root / ONE).read_text()
+    changed = r"# One, 1 · [0-9a-f]{8} → [0-9a-f]{8}\n\n> ## What is one\n>\n> More than noth"
+    assert re.search(changed, text) and "不止\n没有。" in text
     # A refreshed file says the same; one whose translation was mended is shown again.
-    succeed(tmp_path)
-    assert left(read(tmp_path, "zh/pkg/one.html")) == {"1", "5"}
-    (tmp_path / ONE).write_text(re.sub(r"[0-9a-f]{8} → ", "", text))
-    succeed(tmp_path)
-    page = read(tmp_path, "zh/pkg/one.html")
+    succeed(root)
+    assert left(read(root, "zh/pkg/one.html")) == {"1", "5"}
+    (root / ONE).write_text(re.sub(r"[0-9a-f]{8} → ", "", text))
+    succeed(root)
+    page = read(root, "zh/pkg/one.html")
     assert "不止没有" in page and not left(page)
 
 
-def test_a_note_that_moves_keeps_its_translation(tmp_path: Path) -> None:
-    chinese(tmp_path)
+def test_a_note_that_moves_keeps_its_translation_on_another_page_too(root):
     note = "        # A note on"
-    edit(tmp_path, "pkg/one.py", note, f"        # New.\n        x = 1\n{note}")
-    succeed(tmp_path)
-    assert "正文的注释" in read(tmp_path, "zh/pkg/one.html")
-    translate(tmp_path)
-    blocks = {block.place: block for block in read_blocks((tmp_path / ONE).read_text())[1]}
-    assert blocks["One.say, 2"].text == TEXTS["One.say, 1"] and not blocks["One.say, 1"].text
+    edit(root, "pkg/one.py", note, f"        # New.\n        x = 1\n{note}")
+    edit(root, "pkg/two.py", "Twice one.", "\n    ## What is one\n\n    More than none.\n    ")
+    succeed(root)
+    assert "正文的注释" in read(root, "zh/pkg/one.html")
+    assert translate(root, "pkg.two") == 0
+    blocks = {block.place: block.text for block in blocks_of(root)}
+    assert blocks["One.say, 2"] == TEXTS["One.say, 1"] and not blocks["One.say, 1"]
+    two = blocks_of(root, "docs_src/locale/zh/pkg/two.md")
+    assert [block.text for block in two] == ["", TEXTS["One, 1"]]
 
 
-def test_what_is_no_longer_in_english_is_kept_at_the_end(tmp_path: Path) -> None:
-    chinese(tmp_path)
-    edit(tmp_path, "pkg/one.py", "        # A note on the body, with $c$.\n", "")
+def test_what_is_no_longer_in_english_is_kept_at_the_end(root):
+    edit(root, "pkg/one.py", "        # A note on the body, with $c$.\n", "")
     for _ in range(2):
-        translate(tmp_path)
-        text = (tmp_path / ONE).read_text()
-        assert text.endswith(
-            f"# no longer in English: One.say, 1 · {read_blocks(text)[1][-1].hash}\n\n"
-            f"> A note on the body, with $c$.\n\n{TEXTS['One.say, 1']}\n"
+        translate(root)
+        assert (
+            (root / ONE)
+            .read_text()
+            .endswith(
+                f"# no longer in English: One.say, 1 · {blocks_of(root)[-1].hash}\n\n"
+                f"> A note on the body, with $c$.\n\n{TEXTS['One.say, 1']}\n"
+            )
         )
-    succeed(tmp_path)
+    succeed(root)
 
 
-def in_short(root: Path, text: str = "## 小结\n\n1. 一句话，有 $x^3$。") -> None:
+def in_short(root, text="## 小结\n\n1. 一句话，有 $x^3$。"):
     """Add what the English has not, with the digest of the first reading."""
     path = root / ONE
     path.write_text(f"{path.read_text()}\n# in short · 00000000\n\n{text}\n")
@@ -193,84 +201,63 @@ def in_short(root: Path, text: str = "## 小结\n\n1. 一句话，有 $x^3$。")
     path.write_text(re.sub(r"(# in short · )[0-9a-f]{8} → ", r"\1", path.read_text()))
 
 
-def test_a_page_may_say_in_short_what_its_first_reading_was(tmp_path: Path) -> None:
-    chinese(tmp_path)
-    in_short(tmp_path)
-    assert [block.place for block in read_blocks((tmp_path / ONE).read_text())[1]] == [
-        *["title", "summary", "page, 1", "in short", "One, 1", "One.say, 1"]
-    ]
-    succeed(tmp_path)
-    page, english = read(tmp_path, "zh/pkg/one.html"), read(tmp_path, "pkg/one.html")
+def test_a_page_may_say_in_short_what_its_first_reading_was_until_it_changes(root, capsys):
+    in_short(root)
+    places = ["title", "summary", "page, 1", "in short", "One, 1", "One.say, 1"]
+    assert [block.place for block in blocks_of(root)] == places
+    before = tree(root / "docs_src")
+    assert translate(root) == 0
+    assert tree(root / "docs_src") == before
+    succeed(root)
+    page, english = read(root, "zh/pkg/one.html"), read(root, "pkg/one.html")
     assert page.index("它有") < page.index("一句话") < page.index("不止没有")
     assert '<h2 id="小结">' in page and "小结" not in english and not left(page)
-    # The Markdown of the page has it, too.
-    assert "一句话" in read(tmp_path, "zh/pkg/one.html.md")
-    before = tree(tmp_path / "docs_src")
-    assert translate(tmp_path) == 0
-    assert tree(tmp_path / "docs_src") == before
-
-
-def test_what_a_page_says_in_short_goes_when_its_first_reading_changes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    chinese(tmp_path)
-    in_short(tmp_path)
-    edit(tmp_path, "pkg/one.py", "More than none.", "More than nothing.")
-    succeed(tmp_path)
-    assert "一句话" in read(tmp_path, "zh/pkg/one.html")
-    edit(tmp_path, "pkg/one.py", "It has $a + b$", "It still has $a + b$")
-    succeed(tmp_path)
-    assert "一句话" not in read(tmp_path, "zh/pkg/one.html")
+    assert "一句话" in read(root, "zh/pkg/one.html.md")
+    edit(root, "pkg/one.py", "More than none.", "More than nothing.")
+    succeed(root)
+    assert "一句话" in read(root, "zh/pkg/one.html"), "it is no matter of other passages"
+    edit(root, "pkg/one.py", "It has $a + b$", "It still has $a + b$")
+    succeed(root)
+    assert "一句话" not in read(root, "zh/pkg/one.html")
     capsys.readouterr()
-    assert main(["translate", "zh", "--missing"], tmp_path) == 0
+    assert translate(root, "--missing") == 0
     assert "in short: the English has changed" in capsys.readouterr().out
     for _ in range(2):
-        assert translate(tmp_path) == 0
-        text = (tmp_path / ONE).read_text()
+        assert translate(root) == 0
+        text = (root / ONE).read_text()
         assert len(re.findall(r"# in short · [0-9a-f]{8} → [0-9a-f]{8}\n\n## 小结", text)) == 1
 
 
+WORK = "@misc{abel2001one, author={Abel, A.}, title={One}, year={2001}, eprint={2001.00001}}\n"
+ENGLISH = "# Notes\n\n$a + b$, `One`: [two](../../pkg/two.py), see [@abel2001one].\n"
+CHINESE = "# 注\n\n$a + b$，`One`：[二](../../pkg/two.py)，见 [@abel2001one]。"
+
+
 @pytest.mark.parametrize(
-    ("place", "text", "message"),
+    ("old", "new", "message"),
     [
-        ("page, 1", "它有 `One.say`。", "lacks the formula `a+b`"),
-        ("page, 1", "它有 $a + b$。", "lacks the code `One.say`"),
-        ("page, 1", "$a + b$、`One.say` 和 `One`。", "has the code `One`"),
-        ("One, 1", "不止没有。", "lacks the heading `h2`"),
-        ("in short", "它**有。**的", "has signs that mark nothing `**`"),
+        ("$a + b$", "", "lacks the formula `a+b`"),
+        ("`One`", "", "lacks the code `One`"),
+        ("见", "`One.say`", "has the code `One.say`"),
+        ("# 注", "注", "lacks the heading `h1`"),
+        ("[二](../../pkg/two.py)", "二", "lacks the link `../../pkg/two.py`"),
+        ("[@abel2001one]", "", "lacks the citation `@abel2001one`"),
+        ("见", "见**有。**的", "has signs that mark nothing `**`"),
     ],
 )
-def test_a_translation_has_the_formulas_and_links_of_its_note(
-    tmp_path: Path, place: str, text: str, message: str
-) -> None:
-    begin(tmp_path, "pkg.one")
-    fill(tmp_path, ONE, {one: there for one, there in TEXTS.items() if one != place})
-    if place in TEXTS:
-        fill(tmp_path, ONE, {place: text})
-    else:
-        in_short(tmp_path, text)
-    (fault,) = build(tmp_path, check=True).report
-    line = (tmp_path / ONE).read_text().split("\n").index(text) + 1
-    assert (fault.path, fault.code) == (ONE, "translation")
-    assert fault.line == line or place == "in short"
-    assert fault.source_line.startswith(f"# {place} · ")
-    assert fault.message.startswith(message)
-
-
-def test_a_translation_has_the_links_and_citations_of_its_note(tmp_path: Path) -> None:
-    work = "@misc{abel2001one, author={Abel, A.}, title={One}, year={2001}, eprint={2001.00001}}\n"
-    english = "# Notes\n\n[Two](../../pkg/two.py), see [@abel2001one].\n"
-    files = {"docs_src/references.bib": work, "docs_src/pages/notes.md": english}
+def test_a_translation_has_the_formulas_and_links_of_its_note(tmp_path, old, new, message):
+    files = {"docs_src/references.bib": WORK, "docs_src/pages/notes.md": ENGLISH}
     begin(tmp_path, "notes", files=files)
-    notes = "docs_src/locale/zh/pages/notes.md"
-    fill(tmp_path, notes, {"page, 1": "# 注\n\n二。"})
+    fill(tmp_path, NOTES, {"page, 1": CHINESE.replace(old, new)})
     (fault,) = build(tmp_path, check=True).report
-    assert "link `../../pkg/two.py`" in fault.message and "`@abel2001one`" in fault.message
-    edit(tmp_path, notes, "二。", "[二](../../pkg/two.py)，见 [@abel2001one]。")
-    succeed(tmp_path, check=True)
+    line = (
+        (tmp_path / NOTES).read_text().split("\n").index(CHINESE.replace(old, new).split("\n")[0])
+    )
+    assert (fault.path, fault.line, fault.code) == (NOTES, line + 1, "translation")
+    assert fault.source_line.startswith("# page, 1 · ") and fault.message.startswith(message)
 
 
-def test_faults_of_a_translation_are_told_where_it_is_written(tmp_path: Path) -> None:
+def test_faults_of_a_translation_are_told_where_it_is_written(tmp_path):
     begin(tmp_path, "pkg.one")
     fill(tmp_path, ONE, TEXTS | {"page, 1": "一行。\n\n它有 $a + b$ 和 `One.say`[^1]。"})
     faults = [(d.path, d.line, d.code) for d in build(tmp_path).report]
@@ -281,7 +268,7 @@ def test_faults_of_a_translation_are_told_where_it_is_written(tmp_path: Path) ->
 GLOSSARY = "state | state, states\n: What it hands on.\n\nkey |\n: See [one](../pkg/one.py).\n"
 
 
-def test_terms_are_those_of_the_glossary(tmp_path: Path) -> None:
+def test_terms_are_those_of_the_glossary(tmp_path):
     english = "# Notes\n\nA state, and a key of [two](../../pkg/two.py).\n"
     files = {"docs_src/glossary.md": GLOSSARY, "docs_src/pages/notes.md": english}
     begin(tmp_path, "glossary", "notes", files=files)
@@ -302,7 +289,7 @@ def test_terms_are_those_of_the_glossary(tmp_path: Path) -> None:
     assert "交给下一步" in read(tmp_path, "assets/previews/zh/glossary.js")
 
 
-def test_terms_are_found_as_whole_words() -> None:
+def test_terms_are_found_as_whole_words():
     terms = [Term("gate", ("gate", "gates"), "", 1, "gate")]
     known = TranslatedTerms(terms, [Term("门", ("门控",), "", 1, "gate")])
     unused = [*known.unused("Gates and a gate.", "路。")]
@@ -314,7 +301,7 @@ def test_terms_are_found_as_whole_words() -> None:
     assert not [*beside.unused("A gate.", "遗忘门。")]
 
 
-def test_the_interface_has_words_of_the_language(tmp_path: Path) -> None:
+def test_the_interface_has_words_of_the_language(tmp_path):
     chinese(tmp_path, files={WORDS: '"The path" = "路线"\n"Copy" = "复制"\n'})
     succeed(tmp_path)
     page = read(tmp_path, "zh/pkg/one.html")
@@ -329,15 +316,14 @@ def test_the_interface_has_words_of_the_language(tmp_path: Path) -> None:
     assert '"Search" = ""' not in (tmp_path / WORDS).read_text()
 
 
-def test_words_have_the_places_of_the_english(tmp_path: Path) -> None:
-    chinese(tmp_path)
+def test_words_have_the_places_of_the_english(root):
     for words, said in (('"{0} minutes" = "几分钟"\n', "几分钟"), ("no = words = here", "")):
-        (tmp_path / WORDS).write_text(words)
-        (fault,) = build(tmp_path).report
+        (root / WORDS).write_text(words)
+        (fault,) = build(root).report
         assert (fault.path, fault.code) == (WORDS, "translation") and said in fault.message
 
 
-def test_an_edit_makes_the_pages_that_it_concerns(tmp_path: Path) -> None:
+def test_an_edit_makes_the_pages_that_it_concerns(tmp_path):
     theme = shutil.copytree(THEME, tmp_path / "theme")
     succeed(chinese(tmp_path), theme=theme)
     edit(tmp_path, ONE, "正文的注释", "正文里的注释")
@@ -351,16 +337,12 @@ def test_an_edit_makes_the_pages_that_it_concerns(tmp_path: Path) -> None:
     assert ".later" in read(tmp_path, "zh/pkg/one.html")
 
 
-def test_a_table_of_symbols_may_be_translated(tmp_path: Path) -> None:
+def test_a_table_of_symbols_may_be_translated(tmp_path):
     table = "# T\n\n| Symbol | Code |\n|:--|:--|\n| $x$ | `x` of `f` |\n"
-    files = {
-        "pkg/one.py": f'"""\n{table}"""\n\n\ndef f(x):\n    """It takes $x$."""\n    return x\n',
-        "pkg/two.py": '"""Two."""\n',
-        "docs_src/pages/index.md": "",
-        "docs_src/pages/notes.md": "x\n",
-        WORDS: '"Code" = "代码"\n"Symbol" = "符号"\n',
-    }
-    begin(tmp_path, "pkg.one", files=files)
+    module = f'"""\n{table}"""\n\n\ndef f(x):\n    """It takes $x$."""\n    return x\n'
+    others = {"pkg/two.py": "x\n", "docs_src/pages/index.md": "", "docs_src/pages/notes.md": "x\n"}
+    words = {WORDS: '"Code" = "代码"\n"Symbol" = "符号"\n'}
+    begin(tmp_path, "pkg.one", files={"pkg/one.py": module} | others | words)
     chinese_table = "# 题\n\n| 符号 | 代码 |\n|:--|:--|\n| $x$ | `f` 的 `x` |"
     fill(tmp_path, ONE, {"page, 1": chinese_table, "f, 1": "它取 $x$。"})
     succeed(tmp_path)
@@ -368,49 +350,39 @@ def test_a_table_of_symbols_may_be_translated(tmp_path: Path) -> None:
     assert marks[0] == marks[1] > 1
 
 
-def test_commands_say_what_is_left_and_what_is_wrong(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    chinese(tmp_path)
+def test_commands_say_what_is_left_and_what_is_wrong(root, capsys):
+    edit(root, "pkg/one.py", "More than none.", "More.")
     capsys.readouterr()
-    edit(tmp_path, "pkg/one.py", "More than none.", "More.")
-    assert main(["translate", "zh", "--missing"], tmp_path) == 0
-    line = (tmp_path / ONE).read_text().split("\n").index("> ## What is one") - 1
+    assert translate(root, "--missing") == 0
+    line = (root / ONE).read_text().split("\n").index("> ## What is one") - 1
     assert capsys.readouterr().out == f"{ONE}:{line}: One, 1: the English has changed\n"
-    assert translate(tmp_path, "pkg.oen") == 2
-    assert "there is no page pkg.oen; did you mean `pkg.one`?" in capsys.readouterr().err
-    assert main(["translate", "../zh"], tmp_path) == 2
-    assert "is no language" in capsys.readouterr().err
-    (tmp_path / "empty").mkdir()
-    assert main(["translate", "zh"], tmp_path / "empty") == 2
-    assert "there is no docs_src/site.toml" in capsys.readouterr().err
-
-
-def test_what_cannot_be_read_or_written_is_named_and_left(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    begin(tmp_path, "pkg.one")
-    (tmp_path / ONE).write_bytes(b"\xff\xfe")
-    for command in (["translate", "zh"], ["translate", "zh", "--missing"]):
-        assert main(command, tmp_path) == 2
-        said = capsys.readouterr().err
-        assert f"{ONE} cannot be read" in said and "UTF-8" in said and "Traceback" not in said
-    assert (tmp_path / ONE).read_bytes() == b"\xff\xfe"
-    (tmp_path / ONE).unlink()
-    (tmp_path / ONE).parent.rmdir()
-    (tmp_path / ONE).parent.write_text("A file where a folder should be.")
-    assert translate(tmp_path, "pkg.one") == 2
-    assert f"{ONE} cannot be written" in capsys.readouterr().err
-
-
-def test_a_list_that_nobody_reads_to_its_end_is_no_fault(tmp_path: Path) -> None:
-    begin(tmp_path, "pkg.one")
+    # Who reads no list to its end gets no traceback.
     command = f"{sys.executable} -m pylit translate zh --missing | true"
-    run = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True)
+    run = subprocess.run(command, shell=True, cwd=root, capture_output=True, text=True)
     assert (run.returncode, run.stderr) == (0, "")
 
+    def refused(*names, root=root, language="zh"):
+        assert translate(root, *names, language=language) == 2
+        said = capsys.readouterr().err
+        assert "Traceback" not in said
+        return said
 
-def test_a_replay_has_its_texts_in_the_language() -> None:
+    assert "there is no page pkg.oen; did you mean `pkg.one`?" in refused("pkg.oen")
+    assert "is no language" in refused(language="../zh")
+    (root / "empty").mkdir()
+    assert "there is no docs_src/site.toml" in refused(root=root / "empty")
+    (root / ONE).write_bytes(b"\xff\xfe")
+    for names in ((), ("--missing",)):
+        said = refused(*names)
+        assert f"{ONE} cannot be read" in said and "UTF-8" in said
+    assert (root / ONE).read_bytes() == b"\xff\xfe"
+    (root / ONE).unlink()
+    (root / ONE).parent.rmdir()
+    (root / ONE).parent.write_text("A file where a folder should be.")
+    assert f"{ONE} cannot be written" in refused("pkg.one")
+
+
+def test_replays_and_drawings_have_their_words_in_the_language():
     script = (
         'pylitReplay({"title":"A *run*","text":"<p>Two <em>words</em></p>","x":1,'
         '"stops":[{"step":3,"note":"<p>Now</p>"},{"step":4,"note":"<p>Then</p>"}]});\n'
@@ -420,25 +392,21 @@ def test_a_replay_has_its_texts_in_the_language() -> None:
         'pylitReplay({"title":"一次运行","text":"<p><em>两</em>词</p>","x":1,'
         '"stops":[{"step":3,"note":"<p>现在</p>"},{"step":4,"note":"<p>Then</p>"}]});\n'
     )
-
-
-def test_drawings_have_their_words_in_the_language() -> None:
     words = Words({"query": "查询", "a picture": "一幅图", "unused": ""})
-    drawn = '<svg aria-label="a picture"><text x="1"> query </text><text>key</text></svg>'
-    assert words.drawing(drawn) == (
-        '<svg aria-label="一幅图"><text x="1"> 查询 </text><text>key</text></svg>'
-    )
-    assert Words().drawing(drawn) == drawn and words("unused") == "unused"
+    drawn = '<svg aria-label="{}"><text x="1"> {} </text><text>key</text></svg>'
+    english = drawn.format("a picture", "query")
+    assert words.drawing(english) == drawn.format("一幅图", "查询")
+    assert Words().drawing(english) == english and words("unused") == "unused"
 
 
-def _module(texts: list[str]) -> Module:
+def _module(texts):
     source = SourceFile(Path("m.md"), "m", "m.md", False, True, "\n\n".join(texts), "")
     notes = [Note("comment", Span(i, i), text, i, 0) for i, text in enumerate(texts, 1)]
     module = text_module(source, {}, "", 1)
     return Module(source, {}, module.definitions, tuple(Section((note,), None) for note in notes))
 
 
-def test_no_edit_loses_a_translation() -> None:
+def test_no_edit_loses_a_translation():
     """Notes are moved, edited, added and removed at random; the file is refreshed after each."""
     chance = random.Random(4)
     for _ in range(30):
@@ -468,25 +436,10 @@ def test_no_edit_loses_a_translation() -> None:
             assert left == {text for text in texts if text not in first}
 
 
-def test_a_site_without_languages_has_no_trace_of_them(tmp_path: Path) -> None:
-    succeed(make_site(tmp_path))
-    assert not any("hreflang" in read(tmp_path, page) for page in pages(tmp_path / "site"))
-    assert not any(name.startswith(("zh", "assets/zh")) for name in tree(tmp_path / "site"))
-
-
-def test_a_note_that_moves_to_another_page_is_translated_there(tmp_path: Path) -> None:
-    chinese(tmp_path)
-    note = '"""\n    ## What is one\n\n    More than none.\n    """'
-    edit(tmp_path, "pkg/two.py", '"""Twice one."""', note)
-    assert translate(tmp_path, "pkg.two") == 0
-    blocks = read_blocks((tmp_path / "docs_src/locale/zh/pkg/two.md").read_text())[1]
-    assert [block.text for block in blocks] == ["", TEXTS["One, 1"]]
-
-
-def test_a_site_may_have_several_languages(tmp_path: Path) -> None:
+def test_a_site_may_have_several_languages(tmp_path):
     settings = SITE.replace("docstrings", 'language = "de"\ndocstrings')
-    chinese(tmp_path, files={"docs_src/site.toml": settings})
-    assert main(["translate", "pt-BR", "pkg.one"], tmp_path) == 0
+    chinese(tmp_path, "notes", "pkg.two", files={"docs_src/site.toml": settings})
+    assert translate(tmp_path, "pkg.one", "notes", language="pt-BR") == 0
     succeed(tmp_path)
     for page in ("pkg/one.html", "zh/pkg/one.html", "pt-BR/pkg/one.html"):
         found = re.findall(r'<a class="tool" href="[^"]*" lang="([^"]*)"', read(tmp_path, page))
@@ -494,28 +447,16 @@ def test_a_site_may_have_several_languages(tmp_path: Path) -> None:
     page = read(tmp_path, "pt-BR/pkg/one.html")
     assert page.startswith('<!doctype html>\n<html lang="pt-BR"')
     assert '<div class="original" lang="de">' in page and "5 of 5 passages" in page
-
-
-def test_the_markdown_of_a_page_leads_to_pages_of_its_language_or_the_sites_own(
-    tmp_path: Path,
-) -> None:
-    chinese(tmp_path, "notes", "pkg.two")
-    assert main(["translate", "zu", "notes"], tmp_path) == 0
-    succeed(tmp_path)
-    for page, link in (("notes", "pkg/"), ("zh/notes", "pkg/"), ("zu/notes", "../pkg/")):
+    # Markdown leads to pages of its language, or of the site's own.
+    for page, link in (("notes", "pkg/"), ("zh/notes", "pkg/"), ("pt-BR/notes", "../pkg/")):
         assert f"({link}two.html.md)" in read(tmp_path, f"{page}.html.md")
 
 
-def test_a_translation_that_raises_leaves_its_page_in_the_language_of_the_site(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chinese(tmp_path)
-
-    def fails(*_: object) -> None:
+def test_a_translation_that_raises_leaves_its_page_in_the_language_of_the_site(root, monkeypatch):
+    def fails(*_):
         raise LookupError("lost")
 
     monkeypatch.setattr("pylit.site.translated.translated", fails)
-    outcome = build(tmp_path)
-    assert [(d.path, d.code) for d in outcome.report] == [(ONE, "page-failed")]
-    assert "zh/pkg/one.html" not in pages(tmp_path / "site")
-    assert "More than none" in read(tmp_path, "pkg/one.html")
+    assert [(d.path, d.code) for d in build(root).report] == [(ONE, "page-failed")]
+    assert "zh/pkg/one.html" not in pages(root / "site")
+    assert "More than none" in read(root, "pkg/one.html")
