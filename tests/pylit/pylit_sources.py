@@ -5,6 +5,9 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+from _pytest.mark import ParameterSet
+
 from pylit.diagnostics import Report
 from pylit.model import Draft, Module, ParsedPage, SourceFile, Target
 from pylit.pages.draft import Drafter
@@ -19,6 +22,17 @@ def source(
     display = name.replace(".", "/") + ("/__init__.py" if package else ".py")
     digest = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
     return SourceFile(Path("/src", display), name, display, package, own, text, digest)
+
+
+def golden_cases(name: str) -> list[ParameterSet]:
+    """Title, text and what it gives, each closed by a dot, in all files of a golden folder."""
+    cases = []
+    for path in sorted((Path(__file__).parent / "golden" / name).glob("*.txt")):
+        parts = re.split(r"^\.\n", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        assert len(parts) % 3 == 1 and not parts[-1].strip(), path
+        for title, text, expected in zip(parts[0::3], parts[1::3], parts[2::3], strict=False):
+            cases.append(pytest.param(text, expected, id=f"{path.stem}: {title.strip()}"))
+    return cases
 
 
 def parse(

@@ -4,254 +4,49 @@ import ast
 import json
 import re
 import sys
-from pathlib import Path
 from textwrap import dedent
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from pylit_sources import golden_cases
 from shape_tools import HEAD, unpack
 from site_tools import build, edit, make_site, read, succeed
 
 from pylit.diagnostics import Report
 from pylit.runs.shapes.plan import read_plan
-from pylit.runs.shapes.recorder import (
-    FEW,
-    LEVELS,
-    MAX_ELEMENTS,
-    NOT_REAL,
-    TOO_LARGE,
-    Recorder,
-    pack,
-)
+from pylit.runs.shapes.recorder import FEW, LEVELS, Recorder, pack
 from pylit.runs.shapes.replay import read_replay
 
 
-def record(code, call):
-    """The steps of a call, each with its line's code, its event and its values by name."""
-    text = HEAD + dedent(code)
+def shown(step, lines, tensors):
+    """A step in a line: its event, the functions that run, its code and the values."""
+    loops = "".join(f" ({name}: {turn} of {count})" for name, turn, count in step["loop"] or ())
+    values = "".join(
+        f"  {'.'.join(filter(None, (name or 'returns', path)))} "
+        f"{number if number < 0 else unpack(tensors[number]).tolist()}"
+        for _, _, name, path, number in step["values"]
+    )
+    code = lines[step["line"] - 1].strip()
+    return f"{step['event']:6} {' > '.join(step['stack'])}: {code}{loops}{values}"
+
+
+@pytest.mark.parametrize(("text", "expected"), golden_cases("replay"))
+def test_steps_of_a_call(text, expected):
+    """The last line of the text is the call."""
+    code, _, call = (HEAD + text.rstrip()).rpartition("\n")
     names = {"__name__": "m"}
-    exec(compile(text, "m.py", "exec"), names)
-    recorder = Recorder(read_plan(text), lambda name: name == "m.py")
+    exec(compile(code, "m.py", "exec"), names)
+    recorder = Recorder(read_plan(code), lambda name: name == "m.py")
     sys.settrace(recorder)
     try:
         eval(call, names)
     finally:
         sys.settrace(None)
-    found, lines = json.loads(json.dumps(recorder.recorded())), text.split("\n")
-    for step in found["steps"]:
-        step["code"] = lines[step["line"] - 1].strip()
-        step["values"] = {
-            ".".join(filter(None, (name or "returns", path))): number
-            if number < 0
-            else unpack(found["tensors"][number]).tolist()
-            for _, _, name, path, number in step["values"]
-        }
-    return found["steps"]
-
-
-def told(steps):
-    return [(step["code"], step["event"], step["values"]) for step in steps]
-
-
-def test_each_line_that_ran_is_a_step_after_what_it_called():
-    steps = record(
-        """
-        def double(x):
-            return 2 * x
-
-
-        def work(x, way):
-            if way:
-                y = double(
-                    x
-                )
-            else:
-                y = x
-            return y
-        """,
-        "work(torch.tensor([1, 2]), True)",
-    )
-    assert told(steps) == [
-        ("def work(x, way):", "call", {"x": [1, 2]}),
-        ("if way:", "line", {}),
-        ("def double(x):", "call", {"x": [1, 2]}),
-        ("return 2 * x", "return", {"returns": [2, 4]}),
-        ("y = double(", "line", {"y": [2, 4]}),
-        ("return y", "return", {"returns": [2, 4]}),
-    ]
-    assert [step["stack"] for step in steps[1:4]] == [
-        ["work"],
-        ["work", "double"],
-        ["work", "double"],
-    ]
-
-
-def test_loops_say_which_turn_of_how_many():
-    steps = record(
-        """
-        def work(x):
-            total = torch.zeros(())
-            for t, row in enumerate(x):
-                for one in row:
-                    if one < 0:
-                        break
-                    total = total + one
-            for never in ():
-                pass
-            return total
-        """,
-        "work(torch.tensor([[1.0, 2.0], [4.0, -1.0], [3.0, 5.0]]))",
-    )
-    added = [step for step in steps if step["code"] == "total = total + one"]
-    assert [step["loop"] for step in added] == [
-        [["t, row", 1, 3], ["one", 1, 2]],
-        [["t, row", 1, 3], ["one", 2, 2]],
-        [["t, row", 2, 3], ["one", 1, 2]],
-        [["t, row", 3, 3], ["one", 1, 2]],
-        [["t, row", 3, 3], ["one", 2, 2]],
-    ]
-    assert [step["before"] == {} for step in added] == [False] * 5
-    assert [step["values"]["row"] for step in steps if "row" in step["values"]] == [
-        [1, 2],
-        [4, -1],
-        [3, 5],
-    ]
-    assert [step["event"] for step in steps if step["code"].startswith("for never")] == ["line"]
-
-
-def test_attributes_changes_in_place_and_what_modules_keep():
-    steps = record(
-        """
-        class Inner(nn.Module):
-            def forward(self, x):
-                self.seen = x + 1
-                return x
-
-
-        class Outer(nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.inner = Inner()
-
-            def forward(self, x):
-                self.kept = x
-                x.add_(10)
-                x[0] = 0
-                apply = lambda z: self.inner(z)
-                return apply(x)
-
-
-        outer = Outer()
-        """,
-        "outer(torch.tensor([1, 2]))",
-    )
-    values = {step["code"]: step["values"] for step in steps if step["event"] != "call"}
-    assert values["self.kept = x"] == {"self.kept": [1, 2]}
-    assert values["x.add_(10)"] == {"x": [11, 12]}
-    assert values["x[0] = 0"] == {"x": [0, 12]}
-    assert values["self.seen = x + 1"] == {"self.seen": [1, 13]}
-    assert values["return apply(x)"] == {"returns": [0, 12]}
-    lambdas = [step["values"] for step in steps if step["stack"][-1] == "lambda"]
-    assert lambdas == [{"returns": [0, 12]}]
-
-
-def test_what_a_module_keeps_of_its_call_is_a_value_of_the_line_that_called_it():
-    steps = record(
-        """
-        class Kept(nn.Module):
-            def forward(self, x):
-                self.seen = x + 1
-                return x
-
-
-        def work(kept, x):
-            for _ in range(2):
-                x = kept(x)
-            return kept, x
-        """,
-        "work(Kept(), torch.tensor([1, 2]))",
-    )
-    values = [step["values"] for step in steps if step["code"] == "x = kept(x)"]
-    assert values == [{"x": [1, 2], "kept.seen": [2, 3]}] * 2
-    assert "kept.seen" not in steps[-1]["values"]
-
-
-def test_a_line_that_raises_is_a_step_that_made_nothing():
-    steps = record(
-        """
-        def fail(x):
-            y = x.view(7)
-            return y
-
-
-        def work(x):
-            try:
-                x = fail(x)
-            except RuntimeError:
-                x = -x
-            return x
-        """,
-        "work(torch.tensor([1, 2]))",
-    )
-    assert ("y = x.view(7)", "line", {}) in told(steps)
-    assert ("x = fail(x)", "line", {}) in told(steps)
-    assert told(steps)[-1] == ("return x", "return", {"returns": [-1, -2]})
-    assert not [step for step in steps if step["code"] == "return y"]
-
-
-def test_values_within_values_and_none_too_large():
-    steps = record(
-        f"""
-        from dataclasses import dataclass
-
-
-        @dataclass
-        class Pair:
-            keys: Tensor
-            values: Tensor
-
-
-        def work(x):
-            pair = Pair(x, -x)
-            several = [x, (x + 1, "text")]
-            large = torch.zeros({MAX_ELEMENTS + 1})
-            odd = torch.tensor([1j])
-            nested = torch.nested.as_nested_tensor([x], layout=torch.jagged)
-            return pair
-        """,
-        "work(torch.tensor([3]))",
-    )
-    values = {step["code"]: step["values"] for step in steps}
-    assert values["pair = Pair(x, -x)"] == {"pair.keys": [3], "pair.values": [-3]}
-    assert values['several = [x, (x + 1, "text")]'] == {"several.0": [3], "several.1.0": [4]}
-    assert [*values.values()][3] == {"large": TOO_LARGE}
-    assert values["odd = torch.tensor([1j])"] == {"odd": NOT_REAL}
-    assert values["nested = torch.nested.as_nested_tensor([x], layout=torch.jagged)"] == {}
-    assert values["return pair"] == {"returns.keys": [3], "returns.values": [-3]}
-
-
-def test_a_generator_has_a_step_for_each_value_that_it_yields():
-    steps = record(
-        """
-        def rows(x):
-            for row in x:
-                sent = yield row
-
-
-        def work(x):
-            for row in rows(x):
-                y = row + 1
-            return y
-        """,
-        "work(torch.tensor([[1], [2]]))",
-    )
-    turn = ["for row in x:", "sent = yield row", "for row in rows(x):", "y = row + 1"]
-    codes = [step["code"] for step in steps if step["event"] != "call"]
-    assert codes == [*turn, "sent = yield row", *turn, "sent = yield row", "return y"]
-    yielded = [step for step in steps if step["event"] == "yield"]
-    assert [step["values"] for step in yielded] == [{"returns": [1]}, {"returns": [2]}]
-    assert [step["stack"] for step in yielded] == [["work", "rows"]] * 2
+    found, lines = json.loads(json.dumps(recorder.recorded())), code.split("\n")
+    steps = [shown(step, lines, found["tensors"]) for step in found["steps"]]
+    assert steps == expected.splitlines(), "\n".join(steps)
 
 
 @given(st.lists(st.floats(width=32), min_size=1, max_size=20), st.booleans())
@@ -335,9 +130,7 @@ def replays(root):
     return [json.loads(one) for one in found]
 
 
-def test_a_page_names_the_file_of_its_replays_which_come_in_their_order(
-    tmp_path: Path, started: list[list[str]]
-):
+def test_a_page_names_the_file_of_its_replays_which_come_in_their_order(tmp_path, started):
     second = RUNS[RUNS.index("def replay_total") :].replace("replay_total", "replay_again")
     second = second.replace("Two words", "Once more").replace("* `return`:", "* Sum, `return`:")
     succeed(make_site(tmp_path, SITE | {"docs_src/traces/pkg/work.py": f"{RUNS}\n\n{second}"}))
@@ -374,7 +167,7 @@ def test_a_page_names_the_file_of_its_replays_which_come_in_their_order(
     assert "Now twice as large." in replays(tmp_path)[0]["stops"][0]["note"]
 
 
-def test_axes_have_the_letters_that_suit_the_texts(tmp_path: Path):
+def test_axes_have_the_letters_that_suit_the_texts(tmp_path):
     """A function that was traced with S and with T rows is replayed with those of T."""
     work = """
     import numpy as np
@@ -413,7 +206,7 @@ def test_axes_have_the_letters_that_suit_the_texts(tmp_path: Path):
     assert [(step["line"], step["last"]) for step in data["steps"]] == [(5, 5), (6, 9), (10, 10)]
 
 
-def test_memory_that_was_never_written_is_not_a_number(tmp_path: Path):
+def test_memory_that_was_never_written_is_not_a_number(tmp_path):
     code = """
     import torch
 
@@ -445,7 +238,7 @@ FAULTS = [
 ]
 
 
-def test_faults_have_their_place(tmp_path: Path):
+def test_faults_have_their_place(tmp_path):
     files = {}
     for number, (old, new, *_) in enumerate(FAULTS):
         assert old in RUNS

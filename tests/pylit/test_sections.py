@@ -1,32 +1,18 @@
 """Section rules, case by case and on arbitrary Python, and the promise that nothing is lost."""
 
 import ast
-import re
 import textwrap
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from pylit_sources import check_whole, listing, parse
+from pylit_sources import check_whole, golden_cases, listing, parse
 
 from pylit.diagnostics import Report
 
-GOLDEN = Path(__file__).parent / "golden" / "sections"
 
-
-def golden_cases() -> Iterator[object]:
-    """The cases of the golden files: a title, the source and its listing, each closed by a dot."""
-    for path in sorted(GOLDEN.glob("*.txt")):
-        parts = re.split(r"^\.\n", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
-        assert len(parts) % 3 == 1 and not parts[-1].strip(), path
-        for title, text, expected in zip(parts[0::3], parts[1::3], parts[2::3], strict=False):
-            yield pytest.param(text, expected, id=f"{path.stem}: {title.strip()}")
-
-
-@pytest.mark.parametrize(("text", "expected"), list(golden_cases()))
-def test_golden(text: str, expected: str) -> None:
+@pytest.mark.parametrize(("text", "expected"), golden_cases("sections"))
+def test_golden(text, expected):
     report = Report()
     module = parse(text, report=report)
     assert module.parsed and not len(report)
@@ -67,7 +53,7 @@ BLOCKS = st.recursive(
 
 @settings(deadline=None, max_examples=150)
 @given(BLOCKS)
-def test_arbitrary_python_round_trips(text: str) -> None:
+def test_arbitrary_python_round_trips(text):
     try:
         ast.parse(text)
     except SyntaxError:
@@ -84,7 +70,7 @@ def test_arbitrary_python_round_trips(text: str) -> None:
 
 @settings(deadline=None, max_examples=150)
 @given(st.text(alphabet=st.sampled_from("ab=()[]:\"'#\\\n\t \f\0é;@"), max_size=60) | st.text())
-def test_any_text_is_shown_whole(text: str) -> None:
+def test_any_text_is_shown_whole(text):
     text = text.replace("\r", "\n")
     report = Report()
     module = parse(text, report=report)
