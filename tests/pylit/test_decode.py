@@ -24,6 +24,8 @@ TEXT = "# größe €\nx = 'é'\n"
         b"",
         b"x = 1\n# coding: latin-1\n# \xc3\xa9\n",
         b"\x0c# coding: latin-1\n# \xe9\n",
+        # Only ends of lines end lines.
+        "a\x0cb\x0bc\x1cd\u2028e\x85f\ng".encode(),
     ],
 )
 def test_as_python_reads_it(raw: bytes) -> None:
@@ -31,11 +33,6 @@ def test_as_python_reads_it(raw: bytes) -> None:
     encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
     assert text == io.TextIOWrapper(io.BytesIO(raw), encoding, newline=None).read()
     assert fault is None
-
-
-def test_only_line_ends_end_lines() -> None:
-    text = "a\x0cb\x0bc\x1cd\u2028e\x85f\ng"
-    assert decode(text.encode()) == (text, None)
 
 
 CODING = b"# coding: "

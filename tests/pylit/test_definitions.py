@@ -24,7 +24,7 @@ def defined(text: str) -> dict[str, Definition]:
         ('def f(x: Float[Tensor, "T #B C"]):', ""),
         ("def größe(ä='é', ö: 'ü' = 1):", ""),
         (
-            "def f(  # why\n  a,  # first\n  b=[\n    1,  # one\n    2,\n  ],\n) -> (\n  int):",
+            "def f(  # why\n  a,\n  b=[\n    1,\n    2,\n  ],\n) -> (\n  int):",
             "f(a, b=[1, 2]) -> (int)",
         ),
         ("def f(x='''one\ntwo'''):", "f(x='''one two''')"),
@@ -88,9 +88,7 @@ def test_kinds_lines_and_nesting_and_one_definition_for_each_name() -> None:
     assert opened == list(found)
 
 
-def test_constants() -> None:
-    found = defined(
-        """\
+CONSTANTS = """\
 # How many heads.
 # At once.
 HEADS = 8
@@ -120,8 +118,10 @@ class A:
 def o():
     local = 1
 """
-    )
-    constants = [d for d in found.values() if d.kind == "constant"]
+
+
+def test_constants() -> None:
+    constants = [d for d in defined(CONSTANTS).values() if d.kind == "constant"]
     places = " ".join(f"{d.qualname}:{d.line}" for d in constants)
     assert places == "HEADS:3 width:6 kind:8 a:9 b:9 d:10 LONG:13 SPLIT:14 T:18"
     shown = ["HEADS = 8", "width: int = 512", "kind: str", "a = b = 1", "a = b = 1"]

@@ -20,19 +20,14 @@ def test_a_paragraph_becomes_a_figure():
     assert '« T », see <a class="x e"' in html
     assert f'<a href="#x">more</a>.{BELOW}</figcaption></figure>\n<p>After.</p>' in html
     assert note.figures == (FigureUse("masks.three", 3, 1),)
-    assert [(formula.tex, formula.line, formula.column) for formula in note.formulas] == [
-        ("T", 3, 20)
-    ]
+    assert [(f.tex, f.line, f.column) for f in note.formulas] == [("T", 3, 20)]
     # It is found by the words of its caption, and its address is no link.
     assert "Some “masks” of T" in note.text
     assert [href for href, _ in note.references] == ["#x"]
-
-
-@pytest.mark.parametrize("indent", ["- ", "> ", "1. "])
-def test_in_lists_and_quotations_too(indent: str):
-    html = render(f"{indent}![A.](figure:masks.three)\n").html
-    assert f'<figure class="fig">{PICTURE}<figcaption>A.{BELOW}</figcaption></figure>' in html
-    assert "<p>" not in html
+    for indent in ("- ", "> ", "1. "):
+        html = render(f"{indent}![A.](figure:masks.three)\n").html
+        assert f'<figure class="fig">{PICTURE}<figcaption>A.{BELOW}</figcaption></figure>' in html
+        assert "<p>" not in html
 
 
 @pytest.mark.parametrize(
@@ -57,11 +52,7 @@ def test_in_the_notes_of_another_package_it_is_an_address_like_others():
     note = render("![A.](figure:masks.three)", own=False, report=report)
     assert note.html == '<p><a href="figure:masks.three">A.</a></p>\n'
     assert note.figures == () and not len(report)
-
-
-def test_an_author_cannot_write_what_stands_for_a_figure():
-    note = render(f"{PICTURE} and text")
-    assert "\ue002" not in note.html
+    assert "\ue002" not in render(f"{PICTURE} and text").html, "no author can write a slot"
 
 
 def test_a_paragraph_becomes_a_table_that_its_caption_names():

@@ -32,6 +32,7 @@ def torch_modules() -> Path:
     return Path(spec.origin).parent / "nn/modules"
 
 
+#: Packages, and how many modules they have at least.
 PACKAGES = {
     "labml_nn.transformers": (REPOSITORY / ".cache/oracle/labml_nn/transformers", 65),
     "torch.nn.modules": (torch_modules(), 20),
@@ -54,39 +55,32 @@ def test_a_foreign_package_becomes_a_site_with_every_line_of_it(name: str, tmp_p
     for url, module in expected.items():
         check_page((tmp_path / "out" / url).read_text(encoding="utf-8"), module)
     home = (tmp_path / "out/index.html").read_text(encoding="utf-8")
-    missing = [u for u, m in expected.items() if f'"{u}"' not in home and m.sections]
-    assert not missing
+    assert not [url for url, m in expected.items() if f'"{url}"' not in home and m.sections]
     assert "sitemap.xml" not in tree(tmp_path / "out"), "a site without an address has no sitemap"
 
 
 def check_page(page: str, module: Module) -> None:
-    """Every line is code on the page, exactly as it stands, or part of a note; never both."""
+    """Every line is code on the page, exactly as it stands, or part of a note; never both.
+
+    Every word of every note without mathematics is there, addresses and marks aside.
+    """
     source = module.source
     code = {}
     for number, shown in LINE.findall(page):
         assert int(number) not in code, f"{source.display}:{number} is on its page twice"
         code[int(number)] = html.unescape(TAG.sub("", shown))
+    words = set(WORD.findall(html.unescape(page)))
     noted: set[int] = set()
-    for section in module.sections:
-        for note in section.notes:
-            lines = set(range(note.span.first, note.span.last + 1))
-            assert not lines & (noted | code.keys())
-            noted |= lines
+    for note in (note for section in module.sections for note in section.notes):
+        lines = set(range(note.span.first, note.span.last + 1))
+        assert not lines & (noted | code.keys())
+        noted |= lines
+        if "$" not in note.text and "\\" not in note.text:
+            written = set(WORD.findall(MARK.sub("", ADDRESS.sub("]", note.text))))
+            assert written <= words, f"{source.display} {note.span}"
     for number, line in enumerate(source.lines, start=1):
         if number in code:
             # HTML has no null, and a browser would turn a lone carriage return into a line's end.
             assert code[number] == line.replace("\0", "\u2400")
         else:
             assert number in noted or not line.strip(), f"{source.display}:{number} is lost"
-    check_notes(page, module)
-
-
-def check_notes(page: str, module: Module) -> None:
-    """Every word of every note without mathematics is on the page, addresses and marks aside."""
-    words = set(WORD.findall(html.unescape(page)))
-    for section in module.sections:
-        for note in section.notes:
-            if "$" not in note.text and "\\" not in note.text:
-                text = MARK.sub("", ADDRESS.sub("]", note.text))
-                written = set(WORD.findall(text))
-                assert written <= words, f"{module.source.display} {note.span}"

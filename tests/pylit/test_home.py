@@ -60,18 +60,13 @@ def test_the_home_page_shows_lines_of_a_lesson_and_the_note_of_one(tmp_path: Pat
     assert "+ " in read(root, "index.html").partition('class="demo"')[2].partition("</section>")[0]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
+def test_an_excerpt_of_what_is_not_there_is_a_fault(tmp_path: Path) -> None:
+    for old, new, message in (
         ('"def two", ', '"def three", ', "no line with `def three`"),
         ('page = "pkg.two"', 'page = "pkg.tow"', "no page `pkg.tow`"),
-    ],
-)
-def test_an_excerpt_of_what_is_not_there_is_a_fault(
-    old: str, new: str, message: str, tmp_path: Path
-) -> None:
-    (fault,) = build(excerpted(tmp_path, EXCERPT.replace(old, new))).report
-    assert fault.code == "navigation" and message in fault.message
+    ):
+        (fault,) = build(excerpted(tmp_path, EXCERPT.replace(old, new)), check=True).report
+        assert fault.code == "navigation" and message in fault.message
 
 
 def test_a_bar_that_leads_nowhere_is_a_fault(tmp_path: Path) -> None:
@@ -92,24 +87,18 @@ def test_what_needs_the_address_of_the_repository_is_there_with_it_and_not_befor
         assert ('id="report"' in foot, "github" in foot) == (there,) * 2
 
 
-def test_the_line_that_installs_stands_above_the_one_that_imports() -> None:
-    site = replace(SITE, install="pip install git+https://github.com/a/b")
-    page = Renderer((THEME,), site).page(view(import_line="from a import b"))
-    box = page.partition('<div class="import">')[2].partition("</div>")[0]
-    lines = html5lib.parse(box, namespaceHTMLElements=False).itertext()
-    assert "".join(lines).split("\n") == [site.install, "from a import b"]
-
-
-def test_an_install_line_with_an_unknown_repository_is_left_out(tmp_path: Path) -> None:
+def test_the_line_that_installs_needs_a_known_repository_and_stands_above_the_import(
+    tmp_path: Path,
+) -> None:
+    settings = "docs_src/site.toml"
     line = 'install = "pip install git+{repository}"\n'
-    root = make_site(tmp_path, {"docs_src/site.toml": line + SETTINGS})
-    succeed(root)
-    page = read(root, "pkg/one.html")
-    assert "pip install git+https://github.com/someone/small" in page
-    assert "{repository}" not in page
-    edit(root, "docs_src/site.toml", 'repository = "someone/small"\n', "")
-    succeed(root)
-    assert "pip install" not in read(root, "pkg/one.html")
+    succeed(make_site(tmp_path, {settings: line + SETTINGS}))
+    box = read(tmp_path, "pkg/one.html").partition('<div class="import">')[2].partition("</div>")[0]
+    lines = "".join(html5lib.parse(box, namespaceHTMLElements=False).itertext()).split("\n")
+    assert lines == ["pip install git+https://github.com/someone/small", "from pkg.one import One"]
+    edit(tmp_path, settings, 'repository = "someone/small"\n', "")
+    succeed(tmp_path)
+    assert "pip install" not in read(tmp_path, "pkg/one.html")
 
 
 def test_a_project_signs_its_pages_without_a_setting(

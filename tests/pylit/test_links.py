@@ -32,11 +32,7 @@ def test_links_that_lead_somewhere_are_silent() -> None:
         <a href="../index.html#%C3%9Cber">u</a><a href="b%20c.html">b</a>
         <a href="https://example.org/none">e</a><a href="mailto:a@b.c">m</a>
         <a href="../assets/site.css#x">f</a><a href="#:~:text=word">t</a>"""
-    pages = (
-        page("a/x.html", html),
-        page("index.html", '<h1 id="Über">'),
-        page("a/b c.html", ""),
-    )
+    pages = (page("a/x.html", html), page("index.html", '<h1 id="Über">'), page("a/b c.html", ""))
     assert check(*pages, files=("assets/site.css",)) == []
 
 

@@ -32,19 +32,21 @@ def test_headings_are_kept_for_the_outline() -> None:
 
 
 def test_every_address_is_kept_with_its_line() -> None:
-    text = (
-        "[one](a.html)\nand [two](../mha.py)\n\n> ![three](c.svg)\n\n"
-        '- <a href="d.html">four</a>\n\n<div>\n<img src="e.svg" alt="five">\n</div>\n\n'
-        "https://example.org/f"
-    )
-    assert render(text, first_line=5).references == (
-        ("a.html", 5),
-        ("../../labml_nn/transformers/mha.html", 6),
-        ("c.svg", 8),
-        ("d.html", 10),
-        ("e.svg", 13),
-        ("https://example.org/f", 16),
-    )
+    text = """[one](a.html)
+and [two](../mha.py)
+
+> ![three](c.svg)
+
+- <a href="d.html">four</a>
+
+<div>
+<img src="e.svg" alt="five">
+</div>
+
+https://example.org/f"""
+    kept = "a.html:5 ../../labml_nn/transformers/mha.html:6 c.svg:8 d.html:10 e.svg:13"
+    found = [f"{address}:{line}" for address, line in render(text, first_line=5).references]
+    assert found == [*kept.split(), "https://example.org/f:16"]
 
 
 def test_text_is_what_a_reader_sees_and_places_of_formulas_cannot_be_written() -> None:
@@ -62,19 +64,16 @@ def test_footnotes_of_two_notes_on_a_page_do_not_meet() -> None:
     assert second == first.replace("-1-1", "-3-1")
 
 
-@pytest.mark.parametrize(("own", "severity"), [(True, Severity.ERROR), (False, Severity.WARNING)])
-def test_a_second_heading_with_the_same_words_is_reported(own: bool, severity: Severity) -> None:
+@pytest.mark.parametrize("own", [True, False])
+def test_a_second_heading_with_the_same_words_is_reported(own: bool) -> None:
     anchors, report = Anchors(), Report()
     render("# Scores", anchors=anchors, report=report, own=own)
-    note = render(
-        "Text\n\n  ## Scores", anchors=anchors, report=report, own=own, first_line=7, column=4
-    )
+    note = render("Text\n\n  ## Scores", anchors=anchors, report=report, own=own, first_line=7)
     assert '<h3 id="scores-2">' in note.html
     (found,) = report
     assert (found.path, found.line, found.code) == ("notes.md", 9, "slug-duplicate")
-    assert found.severity is severity
-    assert "`scores-2`" in found.message
-    assert "{#name}" in found.hint
+    assert found.severity is (Severity.ERROR if own else Severity.WARNING)
+    assert "`scores-2`" in found.message and "{#name}" in found.hint
     # One gives way to a definition without a word.
     given = render("# Softmax", anchors=Anchors(["softmax"]), report=report)
     assert given.html == '<h2 id="softmax-section">Softmax</h2>\n' and len(report) == 1
@@ -144,16 +143,12 @@ PIECES = {
 
 @settings(deadline=None, max_examples=150)
 @given(
-    st.lists(st.sampled_from(list(PIECES)), max_size=8),
-    st.integers(1, 50),
-    st.sampled_from([0, 4]),
+    st.lists(st.sampled_from(list(PIECES)), max_size=8), st.integers(1, 50), st.sampled_from([0, 4])
 )
-def test_formulas_stand_where_they_are_said_to(
-    pieces: list[str], first_line: int, column: int
-) -> None:
+def test_formulas_stand_where_they_are_said_to(pieces: list[str], first: int, column: int) -> None:
     text = "\n\n".join(pieces)
-    lines = [""] * (first_line - 1) + [" " * column + line for line in text.split("\n")]
-    note = render(text, first_line=first_line, column=column)
+    lines = [""] * (first - 1) + [" " * column + line for line in text.split("\n")]
+    note = render(text, first_line=first, column=column)
     assert len(note.formulas) == sum(PIECES[piece] for piece in pieces)
     for formula in note.formulas:
         rest = lines[formula.line - 1][formula.column - 1 :]
@@ -168,18 +163,17 @@ def test_whatever_is_written_is_rendered(text: str, own: bool) -> None:
         assert f"\ue000{index}\ue001" in note.html
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "$a " * 5000,
-        "$$\n\n" * 2000,
-        "$$\n" * 2000,
-        "\\begin{align}\n" * 2000,
-        "\\(" * 5000,
-        "a" * 100_000,
-    ],
-    ids=["dollars", "double dollars", "in pairs", "environments", "parentheses", "a long line"],
-)
+LONG = {
+    "dollars": "$a " * 5000,
+    "double dollars": "$$\n\n" * 2000,
+    "in pairs": "$$\n" * 2000,
+    "environments": "\\begin{align}\n" * 2000,
+    "parentheses": "\\(" * 5000,
+    "a long line": "a" * 100_000,
+}
+
+
+@pytest.mark.parametrize("text", LONG.values(), ids=LONG)
 def test_text_that_only_looks_like_mathematics(text: str) -> None:
     assert not render(text).formulas
 
