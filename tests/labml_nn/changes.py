@@ -3,9 +3,10 @@
 A change is a function of a `Subject`; `test_changes.py` makes them. With kernels and without, the
 changed module gives the same results, or both raise.
 
-``python changes.py FIRST COUNT`` makes random changes of as many seeds, each in a process of its
-own, because a kernel that reads beyond the end of a tensor ends its process. It prints a line for
-each seed whose results differ, and ends with the numbers of changes by what came of them.
+``python changes.py`` makes each change of `OTHERS` on each lesson, and ``python changes.py FIRST
+COUNT`` random changes of as many seeds, each in a process of its own, because a kernel that reads
+beyond the end of a tensor ends its process. Both print a line for each change after which results
+differ, and end with the numbers of changes by what came of them.
 """
 
 import copy
@@ -16,8 +17,9 @@ import signal
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from itertools import product
 from typing import Any
 from unittest import mock
 
@@ -297,15 +299,9 @@ def network(at: Subject) -> None:
 def norm(at: Subject) -> None:
     parent, name, old = at.child(nn.LayerNorm)
     width = old.normalized_shape[0]
-    parent._modules[name] = at.pick(
-        [
-            nn.LayerNorm(width, eps=0.3),
-            nn.LayerNorm(width, elementwise_affine=False),
-            nn.LayerNorm(width, bias=False),
-            nn.LayerNorm(at.other_size(width)),
-            nn.Identity(),
-        ]
-    )
+    new = [nn.LayerNorm(width, eps=0.3), nn.LayerNorm(width, elementwise_affine=False)]
+    new += [nn.LayerNorm(width, bias=False), nn.LayerNorm(at.other_size(width))]
+    parent._modules[name] = at.pick([*new, nn.Identity()])
 
 
 def attribute(at: Subject) -> None:
@@ -365,17 +361,10 @@ def parameter_type(at: Subject) -> None:
 def parameter_in_memory(at: Subject) -> None:
     module, name, parameter = at.parameter()
     old = parameter.detach()
-    new = at.pick(
-        [
-            old.mT.contiguous().mT if old.dim() > 1 else None,
-            torch.cat([old] * 2)[: len(old)],  # a part of a larger one
-            old[:1].expand_as(old),
-            old.to("meta"),
-            old.to_sparse(),
-            torch._neg_view(old),
-            None,
-        ]
-    )
+    transposed = old.mT.contiguous().mT if old.dim() > 1 else None
+    part_of_a_larger_one, expanded = torch.cat([old] * 2)[: len(old)], old[:1].expand_as(old)
+    elsewhere = old.to("meta"), old.to_sparse(), torch._neg_view(old)
+    new = at.pick([transposed, part_of_a_larger_one, expanded, *elsewhere, None])
     setattr(module, name, None if new is None else nn.Parameter(new))
 
 
@@ -426,31 +415,18 @@ def memory(at: Subject) -> None:
         raise NotApplicable
     slots = at.model.scan(at.inputs["x"])[1].slots().values()
     keys, values = (each.detach().clone() for each in slots)
-    given = FeedbackMemory(
-        *at.pick(
-            [
-                (keys, values[:1]),
-                (keys, values.double()),
-                (keys[:, :1], values[:, :1]),
-                (keys[..., :1], values[..., :1]),
-                (keys, None),
-            ]
-        )
-    )
+    other = [(keys, values[:1]), (keys, values.double()), (keys, None)]
+    other += [(keys[:, :1], values[:, :1]), (keys[..., :1], values[..., :1])]
+    given = FeedbackMemory(*at.pick(other))
     at.case = dataclasses.replace(at.case, call=lambda model, x, **_: model.scan(x, given)[0])
 
 
 def layers(at: Subject) -> None:
     _, _, found = at.child(nn.ModuleList)
-    how = at.pick(["one more", "one less", "reversed", "one twice"])
-    if how == "one more":
-        found.append(copy.deepcopy(found[0]))
-    elif how == "one less":
-        del found[-1]
-    elif how == "reversed":
-        found._modules = dict(zip(found._modules, reversed(found._modules.values()), strict=True))
-    else:
-        found[-1] = found[0]
+    new = list(found)
+    one_more, twice = [*new, copy.deepcopy(new[0])], [*new[:-1], new[0]]
+    new = at.pick([one_more, new[:-1], new[::-1], twice])
+    found._modules = {str(i): layer for i, layer in enumerate(new)}
 
 
 def tie(at: Subject) -> None:
@@ -479,21 +455,11 @@ def argument(at: Subject) -> None:
     floating = [n for n, x in at.inputs.items() if isinstance(x, Tensor) and x.is_floating_point()]
     name = at.pick(floating)
     old = at.inputs[name].detach()
-    new = at.pick(
-        [
-            old[: max(1, len(old) // 2)],
-            torch.cat([old, old]),
-            old[:, :1],
-            old[:, 0],
-            old[..., :-1],
-            old.double(),
-            old.to(torch.complex64),
-            old.long(),
-            old[:0],
-            old.flip(0).contiguous().flip(0),  # reversed in memory
-            torch.where(old > 1, torch.inf, old),
-        ]
-    )
+    shapes = [old[: max(1, len(old) // 2)], torch.cat([old, old]), old[:0]]
+    shapes += [old[:, :1], old[:, 0], old[..., :-1]]
+    types = [old.double(), old.to(torch.complex64), old.long()]
+    in_memory = [old.flip(0).contiguous().flip(0)]  # reversed
+    new = at.pick([*shapes, *types, *in_memory, torch.where(old > 1, torch.inf, old)])
     differentiable = new.is_floating_point() or new.is_complex()
     at.inputs[name] = new.clone().requires_grad_() if differentiable else new
 
@@ -543,37 +509,24 @@ def function_mode(at: Subject) -> None:
 
 #: Made last, since the other changes make tensors.
 OUTSIDE = (global_hook, default_type, default_device, autocast, function_mode)
-#: With the weight of each, by which the program draws them.
-CHANGES: dict[Callable[[Subject], Any], int] = {
-    **dict.fromkeys(INTERVENTIONS.values(), 1),
-    attribute: 8,
-    map_or_table: 5,
-    argument: 5,
-    config: 3,
-    parameter_in_memory: 3,
-    part: 3,
-    whole_type: 3,
-    network: 2,
-    norm: 2,
-    parameter_shape: 2,
-    parameter_type: 2,
-    bias: 2,
-    buffer: 2,
-    layers: 2,
-    memory: 2,
-    tie: 2,
-    given_parameters: 2,
-    training: 2,
-    default_type: 2,
-    no_parameter: 1,
-    large_or_expanded_argument: 1,
-    without_gradients: 1,
-    default_device: 1,
-    function_mode: 1,
-    autocast: 1,
-}
-NAMES = {change: change.__name__.replace("_", " ") for change in CHANGES}
-NAMES |= {change: name for name, change in INTERVENTIONS.items()}
+OTHERS = (
+    *(attribute, map_or_table, argument, config, parameter_in_memory, part, whole_type, network),
+    *(norm, parameter_shape, parameter_type, bias, buffer, layers, memory, tie, given_parameters),
+    *(training, no_parameter, large_or_expanded_argument, without_gradients),
+    *(default_type, default_device, function_mode, autocast),
+)
+CHANGES = INTERVENTIONS | {change.__name__.replace("_", " "): change for change in OTHERS}
+
+
+def is_made(at: Subject, *names: str) -> bool:
+    """Make changes, if the module has what they change."""
+    try:
+        for change in sorted((CHANGES[name] for name in names), key=OUTSIDE.__contains__):
+            change(at)
+    except (NotApplicable, IndexError, TypeError, RuntimeError, AttributeError):
+        at.undo.close()
+        return False
+    return True
 
 
 def changed(seed: int) -> tuple[str, Subject]:
@@ -581,15 +534,19 @@ def changed(seed: int) -> tuple[str, Subject]:
     rng = random.Random(seed)
     while True:
         at = Subject(rng.choice(SUBJECTS), rng)
-        chosen = rng.choices(list(CHANGES), list(CHANGES.values()), k=rng.choice([1, 1, 1, 2]))
-        try:
-            for change in sorted(chosen, key=OUTSIDE.__contains__):
-                change(at)
-        except (NotApplicable, IndexError, TypeError, RuntimeError, AttributeError):
-            at.undo.close()
-            continue
-        names = ", ".join(NAMES[change] for change in chosen)
-        return f"{type(at.model).__name__}, {at.case.name}: {names}", at
+        names = rng.choices(list(CHANGES), k=rng.choice([1, 1, 1, 2]))
+        if is_made(at, *names):
+            return f"seed {seed}: {type(at.model).__name__}, {at.case.name}: {', '.join(names)}", at
+
+
+def on_every_lesson() -> Iterator[tuple[str, str]]:
+    """What came of two changes of each kind of each lesson."""
+    for lesson, name, seed in product(LESSONS, list(CHANGES)[len(INTERVENTIONS) :], range(2)):
+        at = Subject(LESSONS[lesson], random.Random(f"{lesson} {name} {seed}"))
+        if is_made(at, name):
+            print(lesson, name, file=sys.stderr)  # the last one, if the process ends
+            with at.undo:
+                yield trial(f"{lesson}: {name}", at)
 
 
 def result(at: Subject) -> Observed | str:
@@ -679,17 +636,17 @@ def isolated(seed: int) -> tuple[str, str]:
     return what, fault
 
 
-def main(first: int, count: int) -> int:
+def main(first: int = 0, count: int = 0) -> int:
     torch.set_num_threads(1)
     # Compiled here, they are not compiled again in each process.
     for module in (decoding, elman, feedback_cpp, feedback_decoding):
         module.EXTENSION.find()
     numbers: Counter[str] = Counter()
-    for seed in range(first, first + count):
-        what, fault = isolated(seed)
+    seeds = range(first, first + count)
+    for what, fault in map(isolated, seeds) if seeds else on_every_lesson():
         numbers[what] += 1
         if fault:
-            print(f"seed {seed}: {fault}", flush=True)
+            print(fault, flush=True)
     print(", ".join(f"{number} {what}" for what, number in sorted(numbers.items())))
     return int(bool(numbers["different"] or numbers["crashed"]))
 

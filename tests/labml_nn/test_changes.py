@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 import torch
-from changes import INTERVENTIONS, Louder, NotApplicable, Subject
+from changes import INTERVENTIONS, NotApplicable, Subject
 from jaxtyping import TypeCheckError
 from kernel_cases import (
     LESSONS,
@@ -35,18 +35,16 @@ from kernel_cases import (
     tensors,
     texts,
 )
-from sweeps import in_turn, swept
+from sweeps import swept
 from torch import Tensor, nn
 from torch.func import functional_call
 
 from labml_nn import kernels
 from labml_nn.kernels import elman as elman_kernels
 from labml_nn.kernels import feedback_cpp
-from labml_nn.kernels.as_built import is_as_configured
 from labml_nn.recurrent import elman as elman_page
 from labml_nn.recurrent.elman import Elman
 from labml_nn.transformers.feed_forward import FeedForward
-from labml_nn.transformers.feedback import FeedbackMemory
 from labml_nn.transformers.mha import MultiHeadAttention
 
 #: In the tests shapes are checked at every call, often before PyTorch has a reason to raise.
@@ -170,11 +168,10 @@ def test_in_a_fresh_process(every):
     assert done.stdout.splitlines() == ["training after generation", *lessons]
 
 
-def test_random_changes():
+def test_every_change_of_every_lesson():
     """In a process of its own, since a kernel that reads out of bounds may end it."""
-    done = run("changes.py", "0", "60")
+    done = run("changes.py")
     assert done.returncode == 0, done.stdout + done.stderr[-4000:]
-    assert sum(int(part.split()[0]) for part in done.stdout.split(", ")) == 60
     assert "equal" in done.stdout and "raised" in done.stdout
 
 
@@ -203,23 +200,16 @@ def test_functional_transforms(lesson):
         named = {f"model.{name}": p for name, p in parameters.items()}
         return functional_call(Calling(), named, ())
 
-    def by_hand(parameters: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-        twin = copy.deepcopy(model)
-        twin.load_state_dict(parameters, strict=False)
-        loss = loss_of(twin)
-        loss.backward()
-        return loss.detach(), {
-            name: torch.zeros_like(p) if p.grad is None else p.grad
-            for name, p in twin.named_parameters()
-        }
-
-    close = {"rtol": 1e-4, "atol": 1e-5}
-    expected = [by_hand(each) for each in (ones, twos)]
-    torch.testing.assert_close(call(twos), expected[1][0], **close)
-    torch.testing.assert_close(torch.func.grad(call)(twos), expected[1][1], **close)
+    close = partial(torch.testing.assert_close, rtol=1e-4, atol=1e-5)
+    twin = copy.deepcopy(model)
+    twin.load_state_dict(twos, strict=False)
+    leaves = dict(twin.named_parameters())
+    loss = loss_of(twin)
+    grads = torch.autograd.grad(loss, list(leaves.values()), materialize_grads=True)
+    close(call(twos), loss)
+    close(torch.func.grad(call)(twos), dict(zip(leaves, grads, strict=True)))
     stacked = {name: torch.stack([ones[name], twos[name]]) for name in ones}
-    values = torch.func.vmap(call)(stacked)
-    torch.testing.assert_close(values, torch.stack([loss for loss, _ in expected]), **close)
+    close(torch.func.vmap(call)(stacked), torch.stack([loss_of(model), loss]))
 
 
 # What was found, by chance or by users.
@@ -251,10 +241,7 @@ FOUND = {
     "longer than its table": ("autoregressive", "config", {"max_len": 4000}),
     "post-norm in one layer": ("autoregressive", "stack.layers.1.norm_first", False),
     "relu in one layer": ("elman", "elman.layers.1.cell.nonlinearity", "relu"),
-    "post-norm in the decoder": (
-        *("encoder_decoder", "transformer.decoder.layers.1.norm_first"),
-        False,
-    ),
+    "post-norm below": ("encoder_decoder", "transformer.decoder.layers.1.norm_first", False),
 }
 
 
@@ -269,20 +256,6 @@ def test_a_changed_model_computes_what_its_page_says(change):
     setattr(model.get_submodule(parent), attribute, value)
     tokens, targets = torch.randint(3, 5, (2, 5, 2))
     assert_as_reference(lambda: decode(model, tokens, targets))
-
-
-@pytest.mark.parametrize(("name", "dtype"), in_turn(SMALL, [torch.float64, torch.bfloat16]))
-def test_defaults_of_pytorch_do_not_matter(name, dtype):
-    torch.manual_seed(0)
-    model = language_model(name).eval()
-    inputs = texts()
-    expected = decode(model, **inputs)
-    torch.set_default_dtype(dtype)
-    try:
-        actual = decode(model, **inputs)
-    finally:
-        torch.set_default_dtype(torch.float32)
-    torch.testing.assert_close(actual, expected)
 
 
 @pytest.mark.parametrize("field", ["d_model", "n_layers", "heads", "batch"])
@@ -308,50 +281,6 @@ def test_the_state_of_another_model(name, field):
     assert_as_reference(call)
 
 
-@pytest.mark.parametrize("name", SMALL)
-def test_a_mode_for_functions_sees_all_of_them(name):
-    model, inputs = language_model(name), texts(5)
-
-    def call():
-        with Louder():
-            return model.loss(**inputs)
-
-    assert_as_reference(call)
-
-
-@pytest.mark.parametrize("name", ["feedback_kv", "mha", "elman"])
-def test_a_part_of_another_kind(name):
-    """Also in all layers alike, where one layer is no different from the next."""
-    kinds = nn.Identity(), nn.Dropout(0.0), nn.Softmax(0), lambda x: 2 * x
-    for old in {type(module) for module in LESSONS[name].make()[0].modules()}:
-        for kind in kinds:
-            model, inputs = LESSONS[name].make()
-            for module in list(model.modules()):
-                for child in [n for n, m in module.named_children() if type(m) is old]:
-                    delattr(module, child)
-                    setattr(module, child, kind)
-            assert_as_reference(partial(LESSONS[name].call, model, **inputs))
-
-
-def test_the_memory_and_the_inputs_of_another_feedback_model():
-    """They would be broadcast, or converted, or read beyond their end."""
-    model, inputs = LESSONS["feedback_kv"].make()
-    x = inputs["x"].detach()
-    keys, values = model.scan(x)[1].slots().values()
-
-    def call(*slots):
-        # A memory whose keys and values do not fit may be refused when it is made.
-        return model(x, memory=FeedbackMemory(*slots))
-
-    for slots in (
-        *((keys, values[:1]), (keys, values.double()), (keys, None)),
-        *((keys[:, :1], values[:, :1]), (keys[..., :1], values[..., :1])),
-    ):
-        assert_as_reference(partial(call, *slots))
-    for other in (x[..., :-1], torch.cat([x, x], -1), x[0]):
-        assert_as_reference(partial(model, other))
-
-
 def test_attention_with_other_lengths_heads_and_dtypes(unhooked):
     """PyTorch's fused attention would read values beyond their end."""
     attention, x = random(MultiHeadAttention(H, C, 0.0)), torch.randn(90, B, C)
@@ -375,36 +304,6 @@ def test_attention_with_other_lengths_heads_and_dtypes(unhooked):
     torch.testing.assert_close(attention.attend(query, query, query[:1]), expected)
 
 
-@pytest.mark.filterwarnings("ignore:Complex modules")
-def test_complex_numbers(unhooked):
-    """The checks of shapes would refuse them."""
-    layer = unhooked("labml_nn.recurrent.elman").Elman(4, 5, 1).to(torch.complex128)
-    x = torch.randn(6, 2, 4, dtype=torch.complex128, requires_grad=True)
-
-    def gradient():
-        return torch.autograd.grad(layer(x)[0].abs().square().sum(), x)[0]
-
-    with unhooked("labml_nn.kernels").disabled():
-        expected = gradient()
-    torch.testing.assert_close(gradient(), expected)
-
-
-def test_a_parameter_of_another_shape_is_not_as_configured():
-    """C++ would notice it, too, and much later."""
-    model = language_model("autoregressive")
-    assert is_as_configured(model)
-    model.stack.norm.weight = nn.Parameter(torch.ones(2 * C))
-    assert not is_as_configured(model)
-
-
-def test_values_of_a_negative_view():
-    """What is in memory are their negatives."""
-    model = language_model("autoregressive").eval()
-    network = model.stack.layers[0].feed_forward.layer1
-    network.weight = nn.Parameter(torch._neg_view(network.weight.detach()))
-    assert_as_reference(partial(decode, model, **texts()))
-
-
 def test_activation_functions_of_the_user(monkeypatch):
     """A new one in the table of the lesson, and one that is replaced."""
     monkeypatch.setitem(elman_page.ACTIVATIONS, "sin", torch.sin)
@@ -417,19 +316,6 @@ def test_activation_functions_of_the_user(monkeypatch):
 
 
 # Gradients.
-@pytest.mark.parametrize("lesson", [name for name in LESSONS if "language model" not in name])
-def test_second_derivatives(lesson):
-    """Those of finite differences, with kernels."""
-    case = replace(LESSONS[lesson], dtype=torch.float64)
-    model, inputs = case.make()
-    name = next(iter(inputs))
-
-    def call(x):
-        return tensors(case.call(model, **{**inputs, name: x}))[0]
-
-    torch.autograd.gradgradcheck(call, inputs[name], nondet_tol=1e-9, fast_mode=True)
-
-
 @pytest.mark.parametrize("name", SMALL)
 def test_a_penalty_on_gradients_can_be_trained(name):
     model = language_model(name)
