@@ -549,22 +549,31 @@ def on_every_lesson() -> Iterator[tuple[str, str]]:
                 yield trial(f"{lesson}: {name}", at)
 
 
-def result(at: Subject) -> Observed | str:
-    """Outputs and gradients, or the exception."""
+def call_with(parameters: dict[str, Tensor], model: nn.Module, call: Callable[..., Any]) -> Any:
+    """`call(model)`, in which the model has other parameters."""
 
     class Calling(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.model = at.model
+            self.model = model
 
         def forward(self) -> Any:
-            return observe(at.case, self.model, at.inputs)
+            return call(self.model)
+
+    named = {f"model.{name}": parameter for name, parameter in parameters.items()}
+    return functional_call(Calling(), named, ())
+
+
+def result(at: Subject) -> Observed | str:
+    """Outputs and gradients, or the exception."""
+
+    def call(model: nn.Module) -> Observed:
+        return observe(at.case, model, at.inputs)
 
     try:
         if at.given:
-            named = {f"model.{name}": p.clone() for name, p in at.given.items()}
-            return functional_call(Calling(), named, ())
-        return observe(at.case, at.model, at.inputs)
+            return call_with({name: p.clone() for name, p in at.given.items()}, at.model, call)
+        return call(at.model)
     except Exception as error:
         return f"{type(error).__name__}: {error}"
 

@@ -191,6 +191,8 @@ def attention_cases(cls: type[MultiHeadAttention]) -> list[Case]:
         "ragged": partial(ragged, T, T),
         "almost causal": lambda: causal(T) | last_too[None, :, None],
     }
+    of_heads = {"ragged": lambda: ragged(T, S)[..., None]}
+    of_heads |= {"mask": lambda: torch.rand(1, S, B, H) < 0.7, "no mask": None}
     return [
         case("self", own, inputs),
         case("causal", own, own_causal),
@@ -205,26 +207,19 @@ def attention_cases(cls: type[MultiHeadAttention]) -> list[Case]:
         case("no bias", own, inputs, False),
         case("one bias", own, partial(inputs, 33), False, output_bias=True),
         case("widths of heads", own, own_causal, d_k=6, d_v=7),
-        case("heads", attend, partial(heads, T, S), d_v=6),
-        case("ragged heads", attend, partial(heads, T, S, lambda: ragged(T, S)[..., None]), d_v=6),
-        case(
-            *("mask of each head", attend),
-            partial(heads, T, S, lambda: torch.rand(1, S, B, H) < 0.7),
-            d_v=6,
+        *(
+            case(f"heads, {name}", attend, partial(heads, T, S, mask), d_v=6)
+            for name, mask in of_heads.items()
         ),
     ]
 
 
 def cross_attention_cases() -> list[Case]:
-    masks: dict[str, Any] = {
-        "": None,
-        "padding": partial(padding, S, 0, 6),
-        "ragged": lambda: ragged(T, S),
-    }
+    masks = [None, partial(padding, S, 0, 6), lambda: ragged(T, S)]
     build = partial(MultiHeadAttention, H, C, 0.0)
     return [
         Case(f"cross {name}", build, inputs=partial(attention_inputs, T, S, mask=mask))
-        for name, mask in masks.items()
+        for name, mask in zip(("", "padding", "ragged"), masks, strict=True)
     ]
 
 
@@ -303,6 +298,10 @@ def decoding_cases(name: str, **variants: dict[str, Any]) -> list[Case]:
 
 
 # The feedback transformer.
+def feedback_layer(attn: FeedbackAttention, network: FeedForward) -> FeedbackTransformerLayer:
+    return FeedbackTransformerLayer(d_model=C, attn=attn, feed_forward=network, dropout_prob=0.0)
+
+
 def feedback_kv(
     activation: Callable[[Tensor], Tensor] | None = None,
     is_gated: bool = False,
@@ -313,14 +312,11 @@ def feedback_kv(
     """Random parameters; all of one kind of features can be dropped."""
     attn = FeedbackAttention(H, C, 0.0, is_kv_precomputed=True, max_distance=max_distance)
     network = FeedForward(C, 28, 0.0, activation, is_gated)
-    layer = FeedbackTransformerLayer(d_model=C, attn=attn, feed_forward=network, dropout_prob=0.0)
+    layer = feedback_layer(attn, network)
     dropouts = {"weights": attn.dropout, "sub-layers": layer.dropout, "hidden": network.dropout}
     if dropped:
         dropouts[dropped].p = 1.0
-    model = FeedbackTransformerKV(layer, 2, C, H, **options)
-    for parameter in model.parameters():
-        nn.init.normal_(parameter, std=0.3)
-    return model
+    return random(FeedbackTransformerKV(layer, 2, C, H, **options))
 
 
 def scan_chunks(model: Any, x: Tensor, mask: Tensor | None = None, cut: int = 6) -> Any:
@@ -334,10 +330,10 @@ def scan_chunks(model: Any, x: Tensor, mask: Tensor | None = None, cut: int = 6)
     return found
 
 
-def feedback_inputs(length: int = 40, batch: int = B, tokens: float = 1.0) -> dict[str, Any]:
+def feedback_inputs(length: int = 40, batch: int = B, is_padded: bool = False) -> dict[str, Any]:
     inputs: dict[str, Any] = {"x": torch.randn(length, batch, C)}
-    if tokens < 1:
-        inputs["mask"] = torch.rand(length, batch) < tokens
+    if is_padded:
+        inputs["mask"] = torch.rand(length, batch) < 0.7
         inputs["mask"][:2, -1] = False
     return inputs
 
@@ -350,7 +346,7 @@ def feedback_cases() -> list[Case]:
         return replace(case(*args, **options), tolerance=1e-4, dtype=torch.float64)
 
     window: dict[str, Any] = {"horizon": 5, "norm_memory": True}
-    padded = partial(feedback_inputs, tokens=0.7)
+    padded = partial(feedback_inputs, is_padded=True)
     return [
         case("sequence"),
         case("window", **window),
@@ -438,12 +434,7 @@ CASES: dict[type[nn.Module], list[Case]] = {
             window={"max_len": 3},
             separate={"shared_kv": False},
         ),
-        Case(
-            "padding",
-            lambda: language_model("feedback", padding_token=0).eval(),
-            decode,
-            padded_texts,
-        ),
+        replace(decoding_cases("feedback", padding={"padding_token": 0})[1], inputs=padded_texts),
     ],
     ElmanLanguageModel: decoding_cases(
         "elman",
@@ -466,34 +457,19 @@ def elman() -> nn.Module:
 
 
 # The lessons' modules, on which `test_kernels.py` tries whatever users do to modules.
-def feedback(cls: type[nn.Module], **arguments: Any) -> nn.Module:
-    layer = FeedbackTransformerLayer(
-        d_model=C,
-        attn=FeedbackAttention(H, C, 0.0, is_kv_precomputed=cls is FeedbackTransformerKV),
-        feed_forward=FeedForward(C, 8, 0.0),
-        dropout_prob=0.0,
+def feedback() -> nn.Module:
+    return FeedbackTransformer(
+        feedback_layer(FeedbackAttention(H, C, 0.0), FeedForward(C, 8, 0.0)), 2
     )
-    return cls(layer, 2, **arguments)
 
 
 LESSONS: dict[str, Case] = {
     case.name: case
     for case in (
-        Case(
-            "mha",
-            partial(MultiHeadAttention, H, C, 0.0),
-            attend_to_itself,
-            partial(attention_inputs, mask=partial(causal, T)),
-        ),
+        replace(attention_cases(MultiHeadAttention)[1], name="mha"),
         Case("elman", elman, call_positional, sequence, tolerance=2e-4),
-        Case(
-            *("feedback", partial(feedback, FeedbackTransformer)),
-            *(call_positional, partial(sequence, 3)),
-        ),
-        Case(
-            *("feedback_kv", partial(feedback, FeedbackTransformerKV, d_model=C, heads=H)),
-            *(call_positional, partial(sequence, 4)),
-        ),
+        Case("feedback", feedback, call_positional, partial(sequence, 3)),
+        Case("feedback_kv", feedback_kv, call_positional, partial(sequence, 4)),
         *(
             Case(
                 f"{name} language model",

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 import torch
-from changes import INTERVENTIONS, NotApplicable, Subject
+from changes import INTERVENTIONS, NotApplicable, Subject, call_with
 from jaxtyping import TypeCheckError
 from kernel_cases import (
     LESSONS,
@@ -37,7 +37,6 @@ from kernel_cases import (
 )
 from sweeps import swept
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from labml_nn import kernels
 from labml_nn.kernels import elman as elman_kernels
@@ -189,16 +188,7 @@ def test_functional_transforms(lesson):
         return sum(x.square().sum() for x in tensors(case.call(model, **inputs)))
 
     def call(parameters: dict[str, Tensor]) -> Tensor:
-        class Calling(nn.Module):
-            def __init__(self) -> None:
-                super().__init__()
-                self.model = model
-
-            def forward(self) -> Any:
-                return loss_of(self.model)
-
-        named = {f"model.{name}": p for name, p in parameters.items()}
-        return functional_call(Calling(), named, ())
+        return call_with(parameters, model, loss_of)
 
     close = partial(torch.testing.assert_close, rtol=1e-4, atol=1e-5)
     twin = copy.deepcopy(model)
@@ -323,10 +313,9 @@ def test_a_penalty_on_gradients_can_be_trained(name):
 
     def penalty():
         loss = model.loss(**inputs)
-        grads = torch.autograd.grad(loss, parameters, create_graph=True, allow_unused=True)
-        size = sum(grad.square().sum() for grad in grads if grad is not None)
-        found = torch.autograd.grad(size, parameters, allow_unused=True)
-        return [torch.zeros(()) if grad is None else grad for grad in found]
+        options = {"create_graph": True, "materialize_grads": True}
+        size = sum(grad.square().sum() for grad in torch.autograd.grad(loss, parameters, **options))
+        return torch.autograd.grad(size, parameters, materialize_grads=True)
 
     actual = penalty()
     with kernels.disabled():
@@ -378,8 +367,8 @@ def test_changes_in_place_before_the_backward_pass():
 def test_a_backward_pass_under_autocast(lesson, compiled):
     """It computes in the dtype of the forward pass."""
     model, inputs = LESSONS[lesson].make()
-    without = () if compiled else (elman_kernels, feedback_cpp)
-    with kernels.disabled(*without) if without else contextlib.nullcontext():
+    off = kernels.disabled(elman_kernels, feedback_cpp)
+    with contextlib.nullcontext() if compiled else off:
         loss = tensors(LESSONS[lesson].call(model, **inputs))[0].square().sum()
     (expected,) = torch.autograd.grad(loss, inputs["x"], retain_graph=True)
     with torch.autocast("cpu"):

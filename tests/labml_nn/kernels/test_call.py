@@ -1,51 +1,17 @@
-"""What Python and C++ share: packed weights and scratch buffers."""
+"""What Python and C++ share: scratch buffers."""
 
-import ctypes
+from unittest.mock import Mock
 
-import pytest
 import torch
 
 from labml_nn.kernels import call as calls
+from labml_nn.kernels import elman
 from labml_nn.kernels.build import Library
-from labml_nn.kernels.call import PAGE, SPARE, Call, fields
-
-
-class Task(ctypes.Structure):
-    """Three weights."""
-
-    _fields_ = fields("", "", "first second third")
-
-
-class Four(Library):
-    """No library: only the number of floats in its vectors."""
-
-    def __init__(self):
-        self.lanes = 4
+from labml_nn.kernels.call import SPARE, Call
 
 
 def call(dtype=torch.float32):
-    return Call(Four(), Task(), torch.empty(0, dtype=dtype))
-
-
-def packed_by_hand(maps):
-    """Panels of two vectors of columns, each with all terms of the sum."""
-    wide = torch.nn.functional.pad(maps, (0, -maps.shape[-1] % 8))
-    return torch.stack(wide.split(8, -1), -3)
-
-
-@pytest.mark.parametrize("rows", [3, 70_000], ids=["less than a page", "more"])
-def test_packed_side_by_side(rows):
-    one, end = call(), None
-    second = torch.randn(rows, 11).mT
-    maps = {"first": torch.randn(2, 5, 13), "second": second, "third": torch.randn(7, 8)}
-    one.point_packed(**maps)
-    for name, given in maps.items():
-        tensor = one.tensors[name]
-        start = tensor.data_ptr()
-        assert getattr(one.task, name) == start and end in (None, start)
-        assert end is not None or rows == 3 or start % PAGE == 0
-        assert torch.equal(tensor, packed_by_hand(given))
-        end = start + tensor.nbytes
+    return Call(Mock(Library, lanes=4), elman.Task(), torch.empty(0, dtype=dtype))
 
 
 def test_scratch_buffers_are_reused_up_to_a_limit(monkeypatch):
