@@ -139,10 +139,6 @@ def test_loss_is_the_mean_over_the_target_and_its_end():
     again, state = made.loss(batch.source, batch.target, return_state=True)
     assert torch.equal(again, loss)
     assert isinstance(state, EncoderDecoderState)
-    loss.backward()
-    for name, parameter in made.named_parameters():
-        if not name.endswith("key.linear.bias"):  # which a softmax does not notice
-            assert parameter.grad.abs().max() > 1e-7, name
 
 
 def test_loss_of_long_targets_slides_as_generation_does():

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from labml_nn.transformers.feed_forward import FeedForward
-from labml_nn.transformers.mha import KVCache, MultiHeadAttention
+from labml_nn.transformers.mha import MultiHeadAttention
 from labml_nn.transformers.models import (
     Decoder,
     EmbeddingsWithLearnedPositionalEncoding,
@@ -40,11 +40,11 @@ def classes(load=import_module):
 HOOKED = classes()
 
 
-def layer(decoder=False, norm_first=True, dropout_prob=0.0, of=HOOKED, **sizes):
+def layer(decoder=False, norm_first=True, dropout_prob=0.0, of=HOOKED):
     return of.TransformerLayer(
         d_model=C,
-        self_attn=of.MultiHeadAttention(H, C, 0.0, **sizes),
-        src_attn=of.MultiHeadAttention(H, C, 0.0, **sizes) if decoder else None,
+        self_attn=of.MultiHeadAttention(H, C, 0.0),
+        src_attn=of.MultiHeadAttention(H, C, 0.0) if decoder else None,
         feed_forward=of.FeedForward(C, FF, 0.0),
         dropout_prob=dropout_prob,
         norm_first=norm_first,
@@ -80,19 +80,6 @@ def same(ours: Tensor, theirs: Tensor) -> bool:
 # Embeddings.
 
 
-def test_embedding_by_hand():
-    embed = EmbeddingsWithPositionalEncoding(4, 3)
-    with torch.no_grad():
-        embed.linear.weight.copy_(torch.arange(12.0).view(3, 4))
-    # sqrt(4) = 2 times rows 2 and 0, plus the sinusoids of positions 0 and 1.
-    expected = [
-        [16.0, 18.0 + 1, 20.0, 22.0 + 1],
-        [math.sin(1), 2 + math.cos(1), 4 + math.sin(0.01), 6 + math.cos(0.01)],
-    ]
-    embedded = embed(torch.tensor([[2], [0]]))
-    torch.testing.assert_close(embedded, torch.tensor(expected).unsqueeze(1))
-
-
 def test_fixed_positions_have_no_end_and_learned_ones_do():
     fixed, learned = (kind(6, 11, max_len=3) for kind in KINDS)
     text = torch.randint(11, (5, B))
@@ -105,15 +92,6 @@ def test_fixed_positions_have_no_end_and_learned_ones_do():
     assert not learned.positional_encodings.any()
     with pytest.raises(ValueError, match="needs 5 positions, but only max_len = 3"):
         learned(text)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_text_in_chunks_is_embedded_like_the_whole(kind):
-    embed, text = kind(6, 11, max_len=7).double(), torch.randint(11, (7, B))
-    nn.init.normal_(embed.positional_encodings)
-    chunks = [embed(text[:3]), embed(text[3:].int(), offset=3)]
-    torch.testing.assert_close(torch.cat(chunks), embed(text))
-    assert embed(text).dtype == torch.float64
 
 
 # Layers and stacks. `tests/equivalence` compares them with PyTorch's, masks and gradients too.
@@ -158,33 +136,6 @@ def test_layers_start_independently_and_the_first_as_the_pattern(stack):
             assert 0.9 / math.sqrt(C) < weight.abs().max() <= 1 / math.sqrt(C)
 
 
-@orders
-@pytest.mark.parametrize("sizes", [{}, {"d_k": 6, "d_v": 5}])
-@pytest.mark.parametrize("cuts", [[1, 1, 1, 1, 1], [2, 3]])
-def test_chunks_with_caches_are_the_whole(norm_first, sizes, cuts):
-    """The source is projected by the first call; later ones give an empty memory."""
-    encoder = Encoder(layer(False, norm_first), 2)
-    decoder = Decoder(layer(True, norm_first, **sizes), 2)
-    x, m = torch.randn(T, B, C), torch.randn(S, B, C)
-    src_mask = torch.arange(S)[None, :, None] < torch.tensor([7, 4])
-    whole = decoder(x, m, src_mask, subsequent_mask(T)), encoder(x, subsequent_mask(T))
-    outputs: tuple[list[Tensor], list[Tensor]] = ([], [])
-    caches, src_caches, own = ([KVCache() for _ in range(2)] for _ in range(3))
-    memory, end = m, 0
-    for chunk in x.split(cuts):
-        end += len(chunk)
-        mask = subsequent_mask(end)[-len(chunk) :]
-        more = {"caches": caches, "src_caches": src_caches}
-        new = decoder(chunk, memory, src_mask, mask, **more)
-        outputs[0].append(new)
-        outputs[1].append(encoder(chunk, mask, own))
-        memory = memory[:0]
-    assert caches[0].keys.shape[0] == T
-    assert src_caches[1].keys.shape[0] == S
-    for chunks, expected in zip(outputs, whole, strict=True):
-        torch.testing.assert_close(torch.cat(chunks), expected, rtol=1e-5, atol=1e-5)
-
-
 # The whole.
 
 
@@ -203,9 +154,7 @@ def test_matrices_start_after_glorot():
         if parameter.dim() == 2:
             bound = math.sqrt(6 / sum(parameter.shape))
             assert 0.9 * bound < parameter.abs().max() <= bound, name
-    assert (
-        not transformer.tgt_embed.positional_encodings.any()
-    )  # learned positions keep their zeros
+    assert not transformer.tgt_embed.positional_encodings.any()  # they keep their zeros
     assert torch.equal(transformer.encoder.norm.weight, torch.ones(C))
 
 
@@ -234,10 +183,6 @@ def test_loss_is_the_mean_over_labels_that_are_not_padding():
     # Another padding token, with the same tokens otherwise.
     moved = [torch.where(x == PAD, 16, x) for x in (src, tgt)]
     assert transformer.loss(*moved, padding_token=16).item() == pytest.approx(loss.item())
-    loss.backward()
-    for name, parameter in transformer.named_parameters():
-        if not name.endswith("key.linear.bias"):  # which a softmax does not notice
-            assert parameter.grad.abs().max() > 1e-7, name
 
 
 @orders

@@ -1,0 +1,28 @@
+"""Every language model refuses wrong tokens where they enter a plain call."""
+
+import pytest
+import torch
+from small_models import small
+
+import labml_nn
+
+V, B = 13, 3
+SMALL = {name: small(name) for name in labml_nn.models()}
+
+
+@pytest.mark.parametrize(
+    ("tokens", "error", "message"),
+    [
+        (torch.full((4, B), V), ValueError, f"`tokens` holds {V}; expected numbers from 0 to 12"),
+        (torch.full((4, B), -1), ValueError, "`tokens` holds -1"),
+        (torch.ones(4, B), TypeError, r"`tokens` has dtype torch.float32; .*long\(\)"),
+        (torch.ones(4).long(), ValueError, r"`tokens` has shape \[4\]; expected \[T, B\]"),
+        (torch.ones(0, B).long(), ValueError, "the sequence is empty"),
+    ],
+)
+@pytest.mark.parametrize("name", SMALL)
+def test_forward_refuses(unhooked, name, tokens, error, message):
+    model = unhooked("labml_nn.registry").create(name, n_vocab=V, **SMALL[name])
+    state, _, _ = model.prepare_prompt(torch.full((2, B), 5))
+    with pytest.raises(error, match=message):
+        model(tokens, state)
