@@ -2,7 +2,6 @@
 
 import copy
 import math
-import pickle
 import re
 
 import pytest
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from labml_nn.transformers import label_smoothing_loss
 from labml_nn.transformers.label_smoothing_loss import LabelSmoothingLoss
 
-MODULE = "labml_nn.transformers.label_smoothing_loss"
+ZEROS = torch.zeros(3, dtype=torch.long)
 
 
 def log_probabilities(*shape, dtype=torch.float64):
@@ -27,19 +26,13 @@ def test_by_hand():
     table = loss.target_distribution(torch.tensor([2, 1, 0]))
     torch.testing.assert_close(table, torch.tensor(expected))
 
-    # Probabilities 1/2, 1/4, 1/4; q = 0.8, 0.1, 0.1.
-    x = torch.tensor([[0.5, 0.25, 0.25]]).log()
-    divergence = 0.8 * math.log(0.8 / 0.5) + 2 * 0.1 * math.log(0.1 / 0.25)
-    result = LabelSmoothingLoss(3, None, 0.2)(x, torch.tensor([0]))
-    torch.testing.assert_close(result, torch.tensor(divergence))
-
 
 @settings(deadline=None, max_examples=50)
 @given(
     seed=st.integers(0, 2**16),
     n=st.integers(1, 6),
     size=st.integers(3, 9),
-    smoothing=st.floats(0, 0.9),
+    smoothing=st.floats(0, 1),
     padding=st.none() | st.integers(0, 8),
 )
 def test_the_loss_is_the_divergence_from_the_table(seed, n, size, smoothing, padding):
@@ -80,26 +73,31 @@ def test_true_dist_is_the_last_target_and_keeps_no_graph():
     target = torch.tensor([2, 1, 0])
     loss(torch.randn(3, 5, requires_grad=True).log_softmax(-1), target.int())
     assert torch.equal(loss.true_dist, loss.target_distribution(target))
-    for twin in (copy.deepcopy(loss), pickle.loads(pickle.dumps(loss))):
-        assert torch.equal(twin.true_dist, loss.true_dist)
+    assert torch.equal(copy.deepcopy(loss).true_dist, loss.true_dist)
     assert loss.state_dict() == {}
 
 
-def test_wrong_calls(unhooked):
-    kind = unhooked(MODULE).LabelSmoothingLoss
-    target = torch.zeros(3, dtype=torch.long)
-    for shape in ((3, 4), (2, 5), (5,), (3, 1, 5)):
-        with pytest.raises(ValueError, match=r"`x` has shape .* `size` \(5\) for `x`"):
-            kind(5, 0)(torch.zeros(shape), target)
-    for token in (5, -100):
-        with pytest.raises(ValueError, match=f"`target` holds {token}"):
-            kind(5, 0)(torch.zeros(3, 5), target + token)
-
-
-def test_targets_are_integers(unhooked):
-    with pytest.raises(TypeError, match=r"`target` has dtype torch.float32; .* target.long\(\)"):
-        loss = unhooked("labml_nn.transformers.label_smoothing_loss").LabelSmoothingLoss(5, None)
-        loss(torch.randn(3, 5).log_softmax(-1), torch.ones(3))
+@pytest.mark.parametrize(
+    ("x", "target", "error", "message"),
+    [
+        *(
+            (torch.zeros(shape), ZEROS, ValueError, r"`x` has shape .* `size` \(5\) for `x`")
+            for shape in ((3, 4), (2, 5), (5,), (3, 1, 5))
+        ),
+        (torch.zeros(3, 5), ZEROS + 5, ValueError, "`target` holds 5"),
+        (torch.zeros(3, 5), ZEROS - 100, ValueError, "`target` holds -100"),
+        (
+            torch.zeros(3, 5),
+            ZEROS.float(),
+            TypeError,
+            r"has dtype torch.float32; .* target.long\(\)",
+        ),
+    ],
+)
+def test_wrong_calls(unhooked, x, target, error, message):
+    loss = unhooked("labml_nn.transformers.label_smoothing_loss").LabelSmoothingLoss(5, 0)
+    with pytest.raises(error, match=message):
+        loss(x, target)
 
 
 def test_the_worked_example_of_the_page():
@@ -114,12 +112,3 @@ def test_the_worked_example_of_the_page():
     loss = LabelSmoothingLoss(4, None, 0.1)
     best = torch.tensor([math.log(q[0] / q[1]), 0, 0, 0]).log_softmax(0)
     assert loss(best, torch.tensor(0)).item() == pytest.approx(0, abs=1e-6)
-
-
-def test_all_of_the_target_may_be_spread():
-    loss = LabelSmoothingLoss(4, None, 1.0)
-    x, target = log_probabilities(3, 4), torch.tensor([2, 0, 3])
-    expected = torch.full((3, 4), 1 / 3).scatter(1, target[:, None], 0)
-    torch.testing.assert_close(loss.target_distribution(target), expected)
-    kl = torch.nn.functional.kl_div(x, expected, reduction="sum")
-    torch.testing.assert_close(loss(x, target), kl)

@@ -23,21 +23,19 @@ def pair(*arguments, dtype=torch.float32, **options):
     return ours.to(dtype), theirs.to(dtype)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("size", [C, [C], (B, C)])
 @pytest.mark.parametrize(
     "options", [{}, {"eps": 0.3}, {"elementwise_affine": False}, {"bias": False}]
 )
-def test_equals_pytorch(size, options, dtype):
-    ours, theirs = pair(size, dtype=dtype, **options)
-    x, cotangent = torch.randn(2, N, T, B, C, dtype=dtype)
+def test_equals_pytorch(size, options):
+    ours, theirs = pair(size, **options)
+    x, cotangent = torch.randn(2, N, T, B, C)
     x, results = 3 * x + 2, []
     for module in (ours, theirs):
         leaf = x.clone().requires_grad_()
         y = module(leaf)
         results.append((y, *torch.autograd.grad(y, (leaf, *module.parameters()), cotangent)))
-    for mine, other in zip(*results, strict=True):
-        torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(*results, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -56,21 +54,6 @@ def test_equal_features_have_a_finite_gradient():
     y = LayerNorm(C)(x)
     y.backward(torch.randn(T, B, C))
     assert torch.equal(y, torch.zeros(T, B, C)) and x.grad.isfinite().all()
-
-
-def test_gradient_of_the_page():
-    eps = 0.1
-    x = torch.randn(T, B, C, dtype=torch.float64, requires_grad=True)
-    gamma = torch.randn(T, B, C, dtype=torch.float64)
-    (gradient,) = torch.autograd.grad(LayerNorm(C, eps).double()(x), x, gamma)
-
-    def mean(a):
-        return a.mean(-1, keepdim=True)
-
-    root = (mean((x - mean(x)).square()) + eps).sqrt()
-    x_hat = (x - mean(x)) / root
-    expected = (gamma - mean(gamma) - x_hat * mean(gamma * x_hat)) / root
-    torch.testing.assert_close(gradient, expected)
 
 
 def test_it_starts_as_it_can_be_reset():

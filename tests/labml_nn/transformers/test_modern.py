@@ -56,15 +56,6 @@ def test_rotation_by_hand(base):
     torch.testing.assert_close(rotated.flatten(), torch.stack(expected))
 
 
-def test_scores_depend_on_distances_only():
-    query, key = torch.randn(2, S, B, H, D, dtype=torch.float64)
-    scores = [
-        torch.einsum("tbhd,sbhd->tsbh", rotate(query, places), rotate(key, places))
-        for places in (PLACES, PLACES + 100)
-    ]
-    torch.testing.assert_close(*scores)
-
-
 def test_rotations_keep_lengths_dtypes_and_position_zero():
     x = torch.randn(S, B, H, D)
     rotated = rotate(x, PLACES)
@@ -88,15 +79,6 @@ def test_rotary_attention_is_attention_of_rotated_heads():
     assert not torch.allclose(self_attention(plain, x, mask), expected, atol=1e-3)
     other = attention(base=50.0)
     assert not torch.allclose(self_attention(other, x, mask), expected, atol=1e-3)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_cache_continues_where_it_ended(kind):
-    module, x, cache = attention(kind), torch.randn(S, B, C), KVCache()
-    whole = self_attention(module, x, subsequent_mask(S))
-    self_attention(module, x[:T], subsequent_mask(T), cache)
-    rest = self_attention(module, x[T:], subsequent_mask(S)[T:], cache)
-    torch.testing.assert_close(rest, whole[T:])
 
 
 @pytest.mark.parametrize("kind", [RotaryMultiHeadAttention, RotaryQKNormAttention])
@@ -123,19 +105,17 @@ def norm(**options):
 
 @pytest.mark.parametrize("eps", [1e-5, 0.3])
 @pytest.mark.parametrize("shape", [(T, B, C), (C,), (0, B, C)])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("context", [nullcontext, disabled])
-def test_rms_norm_equals_pytorchs(context, dtype, shape, eps):
-    ours, theirs = norm(eps=eps).to(dtype), nn.RMSNorm(C, eps=eps, dtype=dtype)
+def test_rms_norm_equals_pytorchs(context, shape, eps):
+    ours, theirs = norm(eps=eps), nn.RMSNorm(C, eps=eps)
     theirs.load_state_dict(ours.state_dict())
-    x = torch.randn(shape, dtype=dtype, requires_grad=True)
-    cotangent, results = torch.randn(shape, dtype=dtype), []
+    x = torch.randn(shape, requires_grad=True)
+    cotangent, results = torch.randn(shape), []
     for module in (ours, theirs):
         with context():
             y = module(x)
         results.append((y, *torch.autograd.grad(y, (x, module.weight), cotangent)))
-    for mine, other in zip(*results, strict=True):
-        torch.testing.assert_close(mine, other)
+    torch.testing.assert_close(*results)
 
 
 def test_zeros_and_strides():

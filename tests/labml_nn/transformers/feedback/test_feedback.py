@@ -36,21 +36,23 @@ def randomised(module):
     return module
 
 
-def build_layer(shared=False, dropout=0.0, package=feedback, **options):
-    return package.FeedbackTransformerLayer(
-        d_model=C,
-        attn=package.FeedbackAttention(H, C, dropout, is_kv_precomputed=shared, **options),
-        feed_forward=package.FeedForward(C, F, dropout),
-        dropout_prob=dropout,
+def build_layer(shared=False, dropout=0.0, **parts):
+    return feedback.FeedbackTransformerLayer(
+        **{
+            "d_model": C,
+            "attn": feedback.FeedbackAttention(H, C, dropout, is_kv_precomputed=shared),
+            "feed_forward": feedback.FeedForward(C, F, dropout),
+            "dropout_prob": dropout,
+        }
+        | parts
     )
 
 
-def build(shared, *, dropout=0.0, package=feedback, horizon=None, norm_memory=False, **options):
-    layer = build_layer(shared, dropout, package, **options)
-    memory = {"horizon": horizon, "norm_memory": norm_memory}
+def build(shared, **memory):
+    layer = build_layer(shared)
     if shared:
-        return randomised(package.FeedbackTransformerKV(layer, L, C, H, **memory))
-    return randomised(package.FeedbackTransformer(layer, L, **memory))
+        return randomised(feedback.FeedbackTransformerKV(layer, L, C, H, **memory))
+    return randomised(feedback.FeedbackTransformer(layer, L, **memory))
 
 
 def gradients(output, inputs):
@@ -60,30 +62,6 @@ def gradients(output, inputs):
 
 
 # Attention.
-
-
-def test_attention_by_hand():
-    """One head of one feature, two slots: every term of the scores can be read off."""
-    attention = feedback.FeedbackAttention(1, 1, 0.0, is_kv_precomputed=True, max_distance=3)
-    values = {
-        "query.linear.weight": [[2.0]],
-        "output.weight": [[5.0]],
-        "output.bias": [0.5],
-        "key_pos_embeddings": [[[9.0]], [[0.3]], [[-0.1]]],  # distances 3, 2, 1
-        "key_pos_bias": [[9.0], [0.2], [0.7]],
-        "query_pos_bias": [[0.4]],
-    }
-    attention.load_state_dict({name: torch.tensor(value) for name, value in values.items()})
-    key, value = torch.tensor([0.6, -0.2]), torch.tensor([1.0, 3.0])
-    slots = {"key": key.view(2, 1, 1, 1), "value": value.view(2, 1, 1, 1)}
-    got = attention(query=torch.tensor([[1.5]]), **slots)
-    q = 2 * 1.5
-    oldest = math.exp(q * 0.6 + q * 0.3 + 0.4 * 0.6 + 0.2)
-    newest = math.exp(q * -0.2 + q * -0.1 + 0.4 * -0.2 + 0.7)
-    share = oldest / (oldest + newest)
-    assert got.item() == pytest.approx(5 * (share + (1 - share) * 3.0) + 0.5, rel=1e-6)
-    assert attention.attn[0].item() == pytest.approx(share)
-    assert not attention.attn.requires_grad
 
 
 def test_attention_equals_torch():
@@ -106,6 +84,7 @@ def test_attention_equals_torch():
     )
     torch.testing.assert_close(attention(query=query, key=memory, value=memory), expected[0])
     torch.testing.assert_close(attention.attn, weights.permute(3, 0, 1, 2).squeeze(-1))
+    assert not attention.attn.requires_grad
 
 
 def test_slots_beyond_the_table_share_its_first_row():
@@ -291,17 +270,22 @@ def test_padding_has_no_gradient():
 # Errors.
 
 
-def test_errors():
-    layer, shared = build_layer(), build_layer(True)
-    parts = {"attn": layer.attn, "feed_forward": layer.feed_forward, "dropout_prob": 0.1}
-    with pytest.raises(ValueError, match="`attn` has width 12"):
-        feedback.FeedbackTransformerLayer(**parts | {"d_model": 24})
-    with pytest.raises(ValueError, match="`feed_forward` has width 24"):
-        wide = feedback.FeedForward(24, F)
-        feedback.FeedbackTransformerLayer(**parts | {"d_model": 12, "feed_forward": wide})
-    with pytest.raises(ValueError, match="is_kv_precomputed=True"):
-        feedback.FeedbackTransformer(shared, 2)
-    with pytest.raises(ValueError, match="is_kv_precomputed=False"):
-        feedback.FeedbackTransformerKV(layer, 2, C, H)
-    with pytest.raises(ValueError, match="`layer` has width 12"):
-        feedback.FeedbackTransformerKV(shared, 2, 24, H)
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: build_layer(d_model=24), "`attn` has width 12"),
+        (
+            lambda: build_layer(feed_forward=feedback.FeedForward(24, F)),
+            "`feed_forward` has width 24",
+        ),
+        (lambda: feedback.FeedbackTransformer(build_layer(True), 2), "is_kv_precomputed=True"),
+        (lambda: feedback.FeedbackTransformerKV(build_layer(), 2, C, H), "is_kv_precomputed=False"),
+        (
+            lambda: feedback.FeedbackTransformerKV(build_layer(True), 2, 24, H),
+            "`layer` has width 12",
+        ),
+    ],
+)
+def test_errors(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
