@@ -12,7 +12,7 @@ from labml_nn.transformers.utils import (
     token_padding_mask,
 )
 
-MODULE = "labml_nn.transformers.utils"
+LENGTHS = torch.tensor([4, 2])
 
 
 def bits(*rows):
@@ -60,31 +60,19 @@ def drawn(function):
 
 def test_the_drawings_of_the_page():
     assert torch.equal(drawn(subsequent_mask), subsequent_mask(4)[:, :, 0])
-    assert torch.equal(drawn(padding_mask).T, padding_mask(torch.tensor([4, 2]))[0])
+    assert torch.equal(drawn(padding_mask).T, padding_mask(LENGTHS)[0])
 
 
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda u: u.padding_mask(torch.tensor([1.0])), TypeError, r"`lengths` has dtype"),
-        (
-            lambda u: u.padding_mask(torch.tensor([4, 2]), 3),
-            ValueError,
-            r"`lengths` go from 2 to 4; expected 0 to max_len \(3\)",
-        ),
-        (lambda u: u.padding_mask(torch.tensor([0, 0])), ValueError, r"`max_len` \(0\)"),
-        (
-            lambda u: u.token_padding_mask(torch.tensor([0.0, 1.0]), 0),
-            TypeError,
-            r"`tokens` has dtype torch\.float32",
-        ),
-        (
-            lambda u: u.token_padding_mask(torch.tensor([0, 1]), 0),
-            ValueError,
-            r"`tokens` has shape \[2\]; expected \[S, B\]",
-        ),
+        (lambda u: u.padding_mask(torch.tensor([1.0])), TypeError, "`lengths` has dtype"),
+        (lambda u: u.padding_mask(LENGTHS, 3), ValueError, r"from 2 to 4; .* 0 to max_len \(3\)"),
+        (lambda u: u.padding_mask(0 * LENGTHS), ValueError, r"`max_len` \(0\)"),
+        (lambda u: u.token_padding_mask(1.0 * LENGTHS, 0), TypeError, "`tokens` has dtype"),
+        (lambda u: u.token_padding_mask(LENGTHS, 0), ValueError, r"\[2\]; expected \[S, B\]"),
     ],
 )
 def test_what_is_refused(unhooked, call, error, message):
     with pytest.raises(error, match=message):
-        call(unhooked(MODULE))
+        call(unhooked("labml_nn.transformers.utils"))

@@ -256,13 +256,9 @@ def test_a_layer_of_another_width(change, message):
     ],
 )
 def test_submodules_of_other_widths(at, part, name):
-    wide = TransformerLayer(
-        d_model=15,
-        self_attn=MultiHeadAttention(3, 15),
-        src_attn=MultiHeadAttention(3, 15),
-        feed_forward=FeedForward(15, FF),
-        dropout_prob=0.0,
-    )
+    parts = {"self_attn": MultiHeadAttention(3, 15), "src_attn": MultiHeadAttention(3, 15)}
+    feed_forward = FeedForward(15, FF)
+    wide = TransformerLayer(d_model=15, feed_forward=feed_forward, dropout_prob=0.0, **parts)
     parts = [Encoder(wide, 1), Decoder(wide, 1)]
     parts += [EmbeddingsWithPositionalEncoding(15, U) for _ in range(2)]
     parts.append(Generator(V, 15))
@@ -286,19 +282,20 @@ SRC, TGT = torch.full((S, B), 3), torch.full((T, B), 4)
         ("loss", {"padding_token": "0"}, TypeError, "`padding_token` .* must be a whole number"),
         ("loss", {"padding_token": False}, TypeError, "not a bool"),
         ("loss", {"label_smoothing": 2}, ValueError, "`label_smoothing` .* must be from 0 to 1"),
-        ("write", {"src": SRC.float()}, TypeError, "`src` has dtype torch.float32"),
-        ("write", {"max_len": 0}, ValueError, r"`max_len` \(0\) must be at least 1"),
-        ("write", {"start_token": 1.0}, TypeError, "`start_token` .* must be a whole number"),
-        ("write", {"end_token": None}, TypeError, "`end_token` .* must be a whole number"),
-        ("write", {"padding_token": "0"}, TypeError, "`padding_token` .* must be a whole number"),
+        ("greedy_decode", {"src": SRC.float()}, TypeError, "`src` has dtype torch.float32"),
+        ("greedy_decode", {"max_len": 0}, ValueError, r"`max_len` \(0\) must be at least 1"),
+        *(
+            ("greedy_decode", {name: 1.0}, TypeError, f"`{name}` .* must be a whole number")
+            for name in ("start_token", "end_token", "padding_token")
+        ),
     ],
 )
 def test_what_loss_and_greedy_decoding_refuse(unhooked, method, change, error, message):
+    given = {
+        "loss": {"src": SRC, "tgt": TGT},
+        "greedy_decode": {"src": SRC, "start_token": START, "end_token": END, "max_len": 4},
+    }
     transformer = fresh(of=classes(unhooked))
-    special = {"start_token": START, "end_token": END, "max_len": 4}
     with pytest.raises(error, match=message):
-        if method == "loss":
-            transformer.loss(**{"src": SRC, "tgt": TGT, **change})
-        else:
-            transformer.greedy_decode(**{"src": SRC, **special, **change})
+        getattr(transformer, method)(**given[method] | change)
     assert transformer.loss(SRC, TGT[:2]).isfinite()  # an input and its label
