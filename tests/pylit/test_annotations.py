@@ -130,9 +130,7 @@ def test_without_the_package_the_page_is_left_out(site: Path) -> None:
     assert not (site / "site" / PAGE).exists()
 
 
-def test_the_command_begins_notes_and_marks_those_whose_code_has_changed(
-    site: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_begins_notes_and_marks_those_whose_code_has_changed(site: Path, capsys):
     def noted(*names: str) -> tuple[int, str]:
         return main(["notes", *names], home=site), capsys.readouterr().out
 
@@ -182,9 +180,7 @@ def run_site(site: Path) -> Path:
     return make_site(site, {NOTES: TEXT, "docs_src/traces/theirs/deep.py": runs})
 
 
-def test_lines_of_others_have_the_shapes_of_a_run_and_a_replay_of_their_version(
-    site: Path, started: list[list[str]]
-) -> None:
+def test_lines_of_others_have_the_shapes_of_a_run_and_a_replay_of_their_version(site, started):
     succeed(run_site(site))
     assert re.search(r"z = .*?<samp><i><b>z</b> \[1, C\]", read(site, PAGE))
     script = read(site, replay_url(PAGE))

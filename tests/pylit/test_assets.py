@@ -42,9 +42,7 @@ def test_a_site_adds_scripts_of_its_figures(made: dict[str, bytes], cache: Path,
     assert b"stages.bars = () => 1;\n})();" in own["assets/figures.js"]
 
 
-def test_the_second_build_takes_fonts_from_the_cache(
-    made: dict[str, bytes], cache: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_second_build_takes_fonts_from_the_cache(made, cache, monkeypatch):
     monkeypatch.setattr(fonts, "_cut", lambda *_, **__: pytest.fail("cut again"))
     assert dict(assets(THEME, Path(), MODULES, cache)) == made
 

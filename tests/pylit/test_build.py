@@ -5,7 +5,6 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-import pytest
 from site_tools import SITE, build, edit, faults, make_site, options, pages, read, succeed, tree
 
 from pylit.build import Builder
@@ -112,9 +111,7 @@ def test_processes_and_damage_leave_no_trace_in_the_site(tmp_path: Path) -> None
     assert tree(one / "site") == tree(more / "site")
 
 
-def test_all_faults_are_found_in_one_build_and_again_in_the_next_and_the_site_stays(
-    tmp_path: Path,
-) -> None:
+def test_all_faults_are_found_in_one_build_and_again_in_the_next_and_the_site_stays(tmp_path: Path):
     succeed(make_site(tmp_path))
     before = tree(tmp_path / "site")
     toml, page = "docs_src/site.toml", "docs_src/pages/pkg/one.md"
@@ -149,9 +146,7 @@ def test_a_folder_that_is_not_ours_is_refused_before_any_work(tmp_path: Path) ->
     assert tree(tmp_path / "site").keys() == {"thesis.tex"}
 
 
-def test_without_the_drafts_that_wait_in_the_cache_there_is_no_site(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_drafts_that_wait_in_the_cache_there_is_no_site(tmp_path, monkeypatch):
     def emptied(site: Site, *given: Any) -> list[GeneratedPage]:
         pairs = draft_pages(site, *given)
         shutil.rmtree(site.cache.folder)

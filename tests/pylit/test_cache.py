@@ -45,9 +45,7 @@ def test_pruning_keeps_what_was_asked_for_and_what_is_the_users(tmp_path: Path) 
     assert found == [2, 1, None]
 
 
-def test_of_two_builds_in_one_folder_one_waits(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_of_two_builds_in_one_folder_one_waits(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     order: list[int] = []
 
     def work() -> None:

@@ -89,9 +89,7 @@ def test_works_are_named_as_texts_name_them(tmp_path: Path) -> None:
     assert pair.links == (("example.org", "https://www.example.org/paper.pdf"),)
 
 
-def test_a_fault_of_the_file_has_its_line_and_the_work_is_known_all_the_same(
-    tmp_path: Path,
-) -> None:
+def test_a_fault_of_the_file_has_its_line_and_the_work_is_known_all_the_same(tmp_path: Path):
     for text, line, message in (
         ("@misc{a,\n  title = {T}\n  year = 3\n}\n", 3, "is not BibTeX: '}' expected"),
         ("\n@misc{a, title = {T}, url = {u}}", 2, "`a` has no `author` and `year`"),
@@ -126,9 +124,7 @@ class One:
 }
 
 
-def test_works_are_listed_with_who_cites_them_and_shown_before_links_are_followed(
-    tmp_path: Path,
-) -> None:
+def test_works_are_listed_with_who_cites_them_and_shown_before_links_are_followed(tmp_path: Path):
     succeed(make_site(tmp_path, SITE))
     page = read(tmp_path, "bibliography.html")
     assert page.index('id="first2017"') < page.index('id="lone1990"') and "many2022" not in page

@@ -31,9 +31,7 @@ def run(*given: str | Path) -> int:
     return main([*map(str, given), "--cache", ".cache"], REPOSITORY)
 
 
-def test_packages_are_rendered_without_being_run_and_their_html_is_text(
-    package: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_packages_are_rendered_without_being_run_and_their_html_is_text(package, tmp_path, capsys):
     (package / "trap.py").write_text("raise SystemExit('I was run')\n")
     assert run("build", package, "--out", "site") == 0
     assert "pkg/trap.html" in pages(tmp_path / "site")
@@ -72,9 +70,7 @@ def test_packages_are_rendered_without_being_run_and_their_html_is_text(
         (["build", "--cache", "/dev/null/x"], "/dev/null/x cannot be written"),
     ],
 )
-def test_a_wrong_command_exits_with_2_and_says_what_was_meant(
-    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wrong_command_exits_with_2_and_says_what_was_meant(arguments, said, capsys):
     try:
         status = main(arguments, REPOSITORY)
     except SystemExit as stop:
@@ -103,9 +99,7 @@ def test_ctrl_c_ends_it_cleanly_and_the_site_stays(package: Path, tmp_path: Path
     assert not (tmp_path / "out").exists()
 
 
-def test_the_site_of_a_package_is_begun_and_built(
-    package: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_site_of_a_package_is_begun_and_built(package: Path, tmp_path, capsys):
     shutil.rmtree(tmp_path / "docs_src")
     kept = ["--cache", ".cache"]
     assert [main(["init", "no"]), main(["build", *kept])] == [2, 2]
@@ -121,9 +115,7 @@ def test_the_site_of_a_package_is_begun_and_built(
     assert pages(tmp_path / "one") == {"pkg/one.html", "index.html", "404.html"}
 
 
-def test_without_node_formulas_are_tex(
-    package: Path, tmp_path: Path, monkeypatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_node_formulas_are_tex(package: Path, tmp_path, monkeypatch, capsys):
     def missing() -> None:
         raise NodeError("there is no Node")
 
@@ -180,9 +172,7 @@ def test_without_a_folder_for_caches_a_site_is_built_and_the_option_named(
     assert "nothing is cached; --cache DIR names another folder" in capsys.readouterr().err
 
 
-def test_a_tilde_is_the_home_folder_in_every_path(
-    package: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
-) -> None:
+def test_a_tilde_is_the_home_folder_in_every_path(package: Path, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path / "docs_src")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert main(["build", "~/pkg", "--out=~/site", "--cache=~/cache"]) == 0

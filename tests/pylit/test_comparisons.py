@@ -14,84 +14,8 @@ from site_tools import build, edit, figures, make_site, pages, read, succeed, tr
 from pylit.pages.comparisons import Code, Hunk, Line, changes, hunks, marked, paired
 
 PAGE = "compare/pkg.one...pkg.two.html"
-ONE = '''"""
----
-title: One (the first)
----
-
-It has *one*.
-"""
-
-import os
-
-LIMIT = 3
-
-
-class OneCell:
-    """
-    ## One step
-
-    With $a$ of `OneCell.step`.
-    """
-
-    def __init__(self, size: int, norm: bool = False) -> None:
-        self.size = size
-
-    def step(self, x, h, c):
-        # A note on both, [above](#one-step).
-        h = self.scale(h)  # by a factor
-        # Only here is a second state.
-        c = c * x + h
-        return h, c
-
-    def same(self):
-        # This is the same.
-        return self.size
-
-
-class Unlike:
-    """Nothing is like it."""
-
-    def alone(self):
-        return os.environ
-'''
-TWO = '''"""
----
-title: "Two: the second"
-compare: pkg.one
----
-"""
-
-import os
-
-LIMIT = 4
-
-
-def added(y):
-    return y << 2
-
-
-class TwoCell:
-    """
-    ## One step
-
-    With $b$.
-    """
-
-    def __init__(
-        self, size: int
-    ) -> None:
-        self.size = size
-
-    def step(self, x, h):
-        # A note on both, [above](#one-step).
-        h = self.scale(h)
-        return h
-
-    def same(self):
-        # This is the same.
-        return self.size  # now with a comment
-'''
+GOLDEN = Path(__file__).parent / "golden/compare"
+ONE, TWO = ((GOLDEN / name).read_text(encoding="utf-8") for name in ("one.txt", "two.txt"))
 FILES = {"pkg/one.py": ONE, "pkg/two.py": TWO}
 
 
@@ -205,25 +129,32 @@ def test_marks_change_no_text_and_leave_elements_whole(text: str, spans: list[tu
     assert not re.search("<ins>[^<]*</?a", found)
 
 
-def rows(page: str) -> list[tuple[str, list[int], list[int]]]:
-    """How each hunk of a page is related, and its lines of both sides."""
-
-    def numbers(hunk: str, side: str) -> list[int]:
-        code = "".join(re.findall(f'<pre class="{side}">(.*?)</pre>', hunk, re.DOTALL))
-        return [int(number) for number in re.findall(r'class="no"[^>]*>(\d+)<', code)]
-
-    hunks = page.split('<div class="hunk ')[1:]
-    return [(hunk.partition('"')[0], numbers(hunk, "a"), numbers(hunk, "b")) for hunk in hunks]
-
-
 def main(root: Path, page: str = PAGE) -> str:
     return read(root, page).partition("<main")[2].partition("</main>")[0]
 
 
-def code_lines(text: str) -> list[int]:
-    """Lines of code: no notes, and no blank lines between sections."""
-    page = re.findall(r'class="n[^"]*" id="L(\d+)"', text)
-    return sorted(map(int, page))
+def code_lines(page: str, module: str) -> list[int]:
+    """The numbers of the lines of a module that a page shows."""
+    link = rf'id="L(\d+)"|{module}.html#L(\d+)" tabindex'
+    return sorted(int(one or other) for one, other in re.findall(link, page))
+
+
+def listing(html: str) -> str:
+    """A page of comparison for a person to read: lines with module and number, marks in braces."""
+    for pattern, shown in (
+        (r'<mjx-container data-tex="(\w)">.*?</mjx-container>', r"$\1$"),
+        (r'<a class="no" href="\.\./pkg/(\w+)\.html#L(\d+)" tabindex="-1">\2</a>', r"\1 \2 | "),
+        (r'<div class="hunk ([\w ]+)">', r"\n-- \1\n"),
+        (r'<h\d id="([^"]+)">.*?</h\d>', r"== \1"),
+        (r'<a [^>]*href="(\.\.[^"]*)"[^>]*>(.*?)</a>', r"[\2](\1)"),
+        (r"<del>(\n?)", r"\1{-"),
+        (r"<ins>(\n?)", r"\1{+"),
+        ("</(del|ins)>", "}"),
+        (r"<pre|</(div|details|pre|summary)>", r"\n\g<0>"),
+        (r"<[^>]*>|\}(<[^>]*>)*\{[-+]", ""),
+    ):
+        html = re.sub(pattern, shown, html, flags=re.DOTALL)
+    return "".join(f"{line.rstrip()}\n" for line in unescape(html).split("\n") if line.strip())
 
 
 @pytest.fixture(scope="module")
@@ -233,36 +164,11 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def test_the_page_has_each_line_of_both(built: Path):
-    page = main(built)
-    found = rows(page)
-    for side, name in ((1, "one"), (2, "two")):
-        lesson = read(built, f"pkg/{name}.html")
-        assert sorted(n for row in found for n in row[side]) == code_lines(lesson)
-    same = [len(new) for how, _, new in found if how.startswith("same")]
-    other = [row for row in found if not row[0].startswith("same")]
-    expected = [sum(same), *(sum(len(row[side]) for row in other) for side in (1, 2))]
-    counted = re.findall(r"(\d+) (?:lines are the same|only in)", re.sub("<[^>]*>", "", page))
-    assert list(map(int, counted)) == expected
-    assert "<h1>One and Two compared</h1>" in page
-    cells = [f"OneCell{name}-TwoCell{name}" for name in ("", ".__init__", ".step", ".same")]
-    heads = re.findall(r"<h[23] id=\"([^\"]+)\">", page)
-    assert heads == ["added", *cells, "Unlike", "module-level"]
-    # What has not changed, and what the new module does not have, is folded.
-    folded = re.findall(r"<details><summary>(.*?)</summary>", page)
-    assert folded == ["The same in both", "Only in One", "Imports, constants"]
-    assert page.count("This is the same.") == 2  # once, behind its first words
-
-
-def test_notes_and_code_lead_where_they_led(built: Path):
-    page = read(built, PAGE)
+def test_a_page_shows_both_modules_side_by_side(built: Path):
+    html = "<main" + main(built)
+    assert listing(html) == (GOLDEN / "page.txt").read_text(encoding="utf-8")
     # Of a note that both have, one is enough.
-    assert 'href="../pkg/one.html#one-step"' not in page
-    assert 'href="../pkg/two.html#one-step"' in page
-    assert re.search(r'href="../pkg/one.html#OneCell.step"[^>]*><code>OneCell.step</code>', page)
-    assert re.findall(r'data-tex="(\w)"', page) == ["a", "b"]
-    line = ONE.partition("second state")[0].count("\n") + 2
-    assert f'href="../pkg/one.html#L{line}"' in page
+    assert 'href="../pkg/one.html#one-step"' not in html
 
 
 def test_both_modules_and_the_indexes_name_the_page(built: Path):
@@ -354,7 +260,7 @@ def test_odd_code_is_compared_and_other_packages_are_not(tmp_path: Path):
     }
     assert {fault.code for fault in build(make_site(tmp_path, odd)).report} <= {"syntax"}
     page, lesson = main(tmp_path), read(tmp_path, "pkg/two.html")
-    assert sorted(n for row in rows(page) for n in row[2]) == code_lines(lesson)
+    assert code_lines(page, "two") == code_lines(lesson, "")
     assert 'id="search"' not in page
     build(tmp_path, sources=(tmp_path / "pkg",), out=tmp_path / "other")
     assert not [name for name in pages(tmp_path / "other") if name.startswith("compare/")]

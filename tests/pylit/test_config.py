@@ -78,9 +78,7 @@ def change(old: str, new: str) -> str:
         ('repository = "nn"\n' + GOOD, 1, "'nn'", "owner/name"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line_and_a_way_out(
-    tmp_path: Path, text: str, line: int, said: str, hint: str
-) -> None:
+def test_what_is_wrong_is_said_with_its_line_and_a_way_out(tmp_path, text, line, said, hint):
     config, faults = read(tmp_path, text)
     assert config is None
     fault = next(f for f in faults if said in f.message)
@@ -111,9 +109,7 @@ def test_a_missing_file_and_one_that_is_not_text_are_faults(tmp_path: Path) -> N
         ('Documentation = "https://github.com/some/docs"', ""),
     ],
 )
-def test_where_the_project_lives_comes_from_its_metadata(
-    tmp_path: Path, urls: str, repository: str
-) -> None:
+def test_where_the_project_lives_comes_from_its_metadata(tmp_path, urls: str, repository: str):
     (tmp_path / "pyproject.toml").write_text(f"[project.urls]\n{urls}\n", encoding="utf-8")
     config, _ = read(tmp_path, change('base_url = "https://example.org/nn"\n', ""))
     assert config is not None

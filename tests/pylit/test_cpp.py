@@ -6,56 +6,21 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pylit_sources import check_whole, listing, source
+from pylit_sources import check_whole, golden_cases, listing, source
 from site_tools import FILES, build, faults, make_site, pages, read, succeed
 
 from pylit.source.cpp import cpp_links, parse_cpp
 from pylit.source.names import targets
 
-KERNEL = """\
-// Doubling
-// ========
-//
-// Twice $x$, as `one.py` wants it.
-
-#pragma once
-#include "two.h"
-
-// A number, doubled.
-static inline int twice(int x) {
-    // Shifts are quick.
-    //   But not needed.
-    return 2 * x;  // not x << 1
-}
-/* In the code. */
-"""
+KERNEL, LISTED = golden_cases("cpp")[0].values
 
 
 def cpp(text):
     return parse_cpp(replace(source(text), name="pkg/twice.h", display="pkg/twice.h"))
 
 
-LISTED = """\
-==
-  1 | Doubling
-  2 | ========
-  3 |
-  4 | Twice $x$, as `one.py` wants it.
-  6 > #pragma once
-  7 > #include "two.h"
-==
-  9 | A number, doubled.
- 10 > static inline int twice(int x) {
-==
- 11 | Shifts are quick.
- 12 |   But not needed.
- 13 >     return 2 * x;  // not x << 1
- 14 > }
- 15 > /* In the code. */"""
-
-
 def test_comments_with_lines_of_their_own_are_notes():
-    assert listing(cpp(KERNEL)) == LISTED
+    assert listing(cpp(KERNEL)) == LISTED.rstrip("\n")
 
 
 @pytest.mark.parametrize("text", ["", "\n", "int x;", "// a\n    // b\n// c\n", "//\n//\nint x;\n"])

@@ -141,9 +141,7 @@ def test_only_what_reads_a_change_runs_again(tmp_path: Path, started: list[list[
     assert started == []
 
 
-def test_only_own_pages_that_ask_for_a_figure_start_a_child(
-    tmp_path: Path, started: list[list[str]]
-):
+def test_only_own_pages_that_ask_for_a_figure_start_a_child(tmp_path, started):
     succeed(make_site(tmp_path))
     succeed(make_site(tmp_path, {"docs_src/figures/growth.py": "raise SystemExit\n"}))
     root = make_site(tmp_path, {"pkg/one.py": '"""![A](figure:growth.twice)"""\n', **SITE})
@@ -186,9 +184,7 @@ def silent():
 """
 
 
-def test_each_figure_that_fails_says_where_in_the_note_and_where_in_its_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_each_figure_that_fails_says_where_in_the_note_and_where_in_its_file(tmp_path, monkeypatch):
     monkeypatch.setattr(runs, "SECONDS", 0.5)
     names = ("fails", "slow", "after", "nothing", "torn", "silent", "lost")
     notes = "# Notes\n\n" + "".join(f"![It {name}.](figure:broken.{name})\n\n" for name in names)
@@ -279,9 +275,7 @@ def test_what_a_killed_build_has_begun_ends(tmp_path: Path):
     assert ends(process)
 
 
-def test_what_is_still_loaded_when_a_build_ends_is_ended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_what_is_still_loaded_when_a_build_ends_is_ended(tmp_path, monkeypatch):
     """It does not notice that nobody waits for it any more."""
 
     def fail(*_: object) -> None:

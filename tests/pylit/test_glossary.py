@@ -121,9 +121,7 @@ def searched(root: Path) -> str:
     return "".join(path.read_text() for path in (root / "site/assets/search").iterdir())
 
 
-def test_pages_link_to_the_glossary_and_it_to_them_and_links_show_what_terms_mean(
-    explained: Path,
-) -> None:
+def test_pages_link_to_the_glossary_and_it_to_them_and_links_show_what_terms_mean(explained: Path):
     succeed(explained)
     glossary = read(explained, "glossary.html")
     assert '<dt><span id="hidden-state"></span>hidden state</dt>' in glossary

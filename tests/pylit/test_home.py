@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import html5lib
-import pytest
 from page_tools import SITE, view
 from site_tools import SITE as SETTINGS
 from site_tools import build, edit, make_site, read, succeed
@@ -87,9 +86,7 @@ def test_what_needs_the_address_of_the_repository_is_there_with_it_and_not_befor
         assert ('id="report"' in foot, "github" in foot) == (there,) * 2
 
 
-def test_the_line_that_installs_needs_a_known_repository_and_stands_above_the_import(
-    tmp_path: Path,
-) -> None:
+def test_the_line_that_installs_needs_a_known_repository_and_stands_above_the_import(tmp_path):
     settings = "docs_src/site.toml"
     line = 'install = "pip install git+{repository}"\n'
     succeed(make_site(tmp_path, {settings: line + SETTINGS}))
@@ -101,9 +98,7 @@ def test_the_line_that_installs_needs_a_known_repository_and_stands_above_the_im
     assert "pip install" not in read(tmp_path, "pkg/one.html")
 
 
-def test_a_project_signs_its_pages_without_a_setting(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_project_signs_its_pages_without_a_setting(tmp_path, monkeypatch):
     (tmp_path / "pyproject.toml").write_text(
         '[project]\nname = "x"\nversion = "2"\nlicense = {text = "BSD"}\n'
         'authors = [{name = "Ada"}, {email = "b@c"}, {name = "Bo"}]\n'

@@ -49,9 +49,7 @@ def test_links_that_lead_somewhere_are_silent() -> None:
         ("../../outside.html", "link-broken", "spelling"),
     ],
 )
-def test_a_link_that_leads_nowhere_names_the_line_where_it_was_written(
-    href: str, code: str, hint: str
-) -> None:
+def test_a_link_that_leads_nowhere_names_the_line_where_it_was_written(href, code, hint):
     (fault,) = check(
         page("a/x.html", f'<a href="{href}">', other=(3, "# [o](other)"), **{href: (14, href)}),
         page("a/mha.html", '<h2 id="MultiHeadAttention"></h2><i id="L1"></i>'),

@@ -86,9 +86,7 @@ def test_nothing_leaves_its_formula_but_the_marks_of_symbols(maths: MathRenderer
         (r"\sqrt{" * 2000 + "x" + "}" * 2000, 0, "MathJax cannot typeset it: nested too deeply"),
     ],
 )
-def test_errors_say_what_and_where(
-    maths: MathRenderer, tex: str, offset: int, message: str
-) -> None:
+def test_errors_say_what_and_where(maths: MathRenderer, tex: str, offset: int, message: str):
     found = maths.result(tex, DISPLAY)
     assert (found.error, found.offset) == (message, offset)
     assert found.css == ()
