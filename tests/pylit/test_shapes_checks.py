@@ -1,26 +1,27 @@
 """Shapes that docstrings, notes and tables declare, held against a run."""
 
-from pathlib import Path
-
 import pytest
 from shape_tools import AXES, HEAD, faults, module_of, run
 
 from pylit.runs.shapes.check import check
 from pylit.runs.shapes.plan import read_plan
 
-FIRST = HEAD.count("\n") + 1
 TRACE = "def trace(T, B, H, K, C): f(torch.zeros(T, B, C))"
 
 
-def codes(code: str, trace: str, folder: Path) -> list[tuple[int, str, str]]:
-    """Line (from that of the code), code and message of each fault."""
+def said(code, trace, folder):
+    """What each fault says before the place of the run, with its line from that of the code."""
     found = faults(code, trace, folder)
-    return [(d.line - FIRST + 1, d.code, d.message) for d in found]
+    assert {d.code for d in found} <= {"shape-note"}
+    return [(d.line - HEAD.count("\n"), d.message.partition(" at ")[0]) for d in found]
 
 
-def body(note: str, line: str = "return x") -> str:
-    """A function with a docstring."""
-    return f'def f(x):\n    """\n    {note}\n    """\n    {line}\n'
+def said_of(note, folder, line="return x"):
+    """What is said of a function with this docstring."""
+    code = f'def f(x):\n    """\n    {note}\n    """\n    {line}\n'
+    found = said(code, TRACE, folder)
+    assert all(line == 3 + note.count("\n") for line, _ in found)
+    return [message for _, message in found]
 
 
 @pytest.mark.parametrize(
@@ -40,62 +41,48 @@ def body(note: str, line: str = "return x") -> str:
         "Returns the last axis cut into `[H, K]`.",
     ],
 )
-def test_notes_that_are_right_or_speak_of_something_else(note: str, tmp_path: Path):
-    assert codes(body(note), TRACE, tmp_path) == []
-
-
-def test_a_part_of_something(tmp_path: Path):
-    note = "Returns a row of `x`, `[B, C]`. Each `x[t]` is `[B, C]`."
-    assert codes(body(note, "return x[0]"), TRACE, tmp_path) == []
-    wrong = codes(body("* `x[t]` has shape `[C, B]`"), TRACE, tmp_path)
-    assert [message.split(" at ")[0] for *_, message in wrong] == [
-        "`x[t]` is said to be `[C, B]`; it was part of `[T, B, C]`"
-    ]
+def test_notes_that_are_right_or_speak_of_something_else(note, tmp_path):
+    assert said_of(note, tmp_path) == []
 
 
 @pytest.mark.parametrize(
-    ("note", "said", "what"),
+    ("note", "message"),
     [
-        ("* `x` has shape `[B, T, C]`", "[B, T, C]", "`x`"),
-        ("* `x` has shape `[batch_size, seq_len, d_model]`", None, "`x`"),
-        ("* `x` and `other` are of shape `[T, B, H]`", "[T, B, H]", "`x`"),
-        ("* `x` is the text,\n      `[T, C]`", "[T, C]", "`x`"),
-        ("Here `x` is `[T, B, 3]`, as always.", "[T, B, 3]", "`x`"),
-        ("Here `x`: `[T|1, B|1, H]`.", "[T|1, B|1, H]", "`x`"),
-        ("Returns `[T, C, B]`. Raises `ValueError`.", "[T, C, B]", "what is returned"),
+        ("* `x` has shape `[B, T, C]`", "`x` is said to be `[B, T, C]`"),
+        ("* `x` has shape `[seq_len, d_model]`", "`x` is said to be `[seq_len, d_model]`"),
+        ("* `x` and `other` are of shape `[T, B, H]`", "`x` is said to be `[T, B, H]`"),
+        ("* `x` is the text,\n      `[T, C]`", "`x` is said to be `[T, C]`"),
+        ("Here `x` is `[T, B, 3]`, as always.", "`x` is said to be `[T, B, 3]`"),
+        ("Here `x`: `[T|1, B|1, H]`.", "`x` is said to be `[T|1, B|1, H]`"),
+        ("Returns `[T, C, B]`. Raises `E`.", "what is returned is said to be `[T, C, B]`"),
     ],
 )
-def test_docstrings_that_are_wrong(note: str, said: str | None, what: str, tmp_path: Path):
-    said = said or "[batch_size, seq_len, d_model]"
-    code = body(note)
-    where = 1 if what == "`x`" else 5 + note.count("\n")
-    line = 3 + note.count("\n")
-    assert codes(code, TRACE, tmp_path) == [
-        (
-            line,
-            "shape-note",
-            f"{what} is said to be `{said}`; it was `[T, B, C]` "
-            f"at m.py:{FIRST + where - 1}, run by traces/m.py:1",
-        )
-    ]
+def test_docstrings_that_are_wrong(note, message, tmp_path):
+    assert said_of(note, tmp_path) == [f"{message}; it was `[T, B, C]`"]
 
 
-def test_a_name_in_another_function_is_another_name(tmp_path: Path):
+def test_a_part_of_something(tmp_path):
+    note = "Returns a row of `x`, `[B, C]`. Each `x[t]` is `[B, C]`."
+    assert said_of(note, tmp_path, "return x[0]") == []
+    part = "`x[t]` is said to be `[C, B]`; it was part of `[T, B, C]`"
+    assert said_of("* `x[t]` has shape `[C, B]`", tmp_path) == [part]
+
+
+def test_a_name_in_another_function_is_another_name(tmp_path):
     code = """\
     def f(x):
         # `x` has shape `[T, B]`.
         y = x[0]
         return g(y)
 
-
     def g(x):
         # `x` has shape `[B]`, and `y` has shape `[T, T]`.
         return x
     """
-    assert codes(code, "def trace(T, B): f(torch.zeros(T, B))", tmp_path) == []
+    assert said(code, "def trace(T, B): f(torch.zeros(T, B))", tmp_path) == []
 
 
-def test_attributes_and_fields_in_the_note_of_a_class(tmp_path: Path):
+def test_attributes_and_fields_in_the_note_of_a_class(tmp_path):
     code = '''\
     from typing import NamedTuple
 
@@ -118,8 +105,7 @@ def test_attributes_and_fields_in_the_note_of_a_class(tmp_path: Path):
             self.kept = x
             self.pair = Pair(x, x[0])
     '''
-    found = codes(code, "def trace(T, B, C): M(torch.zeros(T, B))", tmp_path)
-    assert [(line, message.split(" at ")[0]) for line, _, message in found] == [
+    assert said(code, "def trace(T, B, C): M(torch.zeros(T, B))", tmp_path) == [
         (6, "`values` is said to be `[T, B]`; it was `[B]`"),
         (14, "`kept` is said to be `[T, C]`; it was `[T, B]`"),
     ]
@@ -128,12 +114,11 @@ def test_attributes_and_fields_in_the_note_of_a_class(tmp_path: Path):
 TABLE = '''r"""
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
-{}
+| $s$ | {} | m |
 """
 
 import torch
 from torch import nn
-
 
 class M(nn.Module):
     def __init__(self, c, f):
@@ -147,7 +132,6 @@ class M(nn.Module):
     def other(self, x):
         return x
 
-
 def g(x):
     x = x.transpose(0, 1)
     return x
@@ -157,21 +141,21 @@ def g(x):
 @pytest.mark.parametrize(
     ("row", "wrong"),
     [
-        ("| $x$ | `x` | `[T, B, C]` | m |", ""),
-        ("| $x$ | `x` | `[B, T, C]` | as `g` has it |", ""),
-        ("| $x$ | `x` of `forward` | `[B, T, C]` | m |", "`x` is said to be `[B, T, C]`"),
-        ("| $x$ | `x` | `[B, C]` | m |", "`x` is said to be `[B, C]`"),
-        ("| $y$ | `y` | `[T, B, F]` | m |", ""),
-        ("| $y$ | `y` | `[T\\|1, B, C]` | m |", "`y` is said to be `[T\\|1, B, C]`"),
-        ("| $W$, $b$ | `map.weight`, `.bias` | `[F, C]`, `[F]` | m |", ""),
-        ("| $W$ | `map.weight` | `[C, F]` | m |", "`map.weight` is said to be `[C, F]`"),
-        ("| $b$ | `map.weight`, `.bias` | `[F, C]`, `[C]` | m |", "`map.bias`"),
-        ("| $y$ | `y`, projected | `[T, T]` | m |", ""),
-        ("| $n$ | `n` | | m |", ""),
-        ("| $x$ | `unknown` | `[T, T]` | m |", ""),
+        ("`x` | `[T, B, C]`", ""),
+        ("`x` | `[B, T, C]`", ""),  # as `g` has it
+        ("`x` of `forward` | `[B, T, C]`", "`x` is said to be `[B, T, C]`"),
+        ("`x` | `[B, C]`", "`x` is said to be `[B, C]`"),
+        ("`y` | `[T, B, F]`", ""),
+        ("`y` | `[T\\|1, B, C]`", "`y` is said to be `[T\\|1, B, C]`"),
+        ("`map.weight`, `.bias` | `[F, C]`, `[F]`", ""),
+        ("`map.weight` | `[C, F]`", "`map.weight` is said to be `[C, F]`"),
+        ("`map.weight`, `.bias` | `[F, C]`, `[C]`", "`map.bias`"),
+        ("`y`, projected | `[T, T]`", ""),
+        ("`n` | ", ""),
+        ("`unknown` | `[T, T]`", ""),
     ],
 )
-def test_tables_of_symbols(row: str, wrong: str, tmp_path: Path):
+def test_tables_of_symbols(row, wrong, tmp_path):
     trace = """
     def trace(T, B, C, F):
         m = M(C, F)

@@ -4,20 +4,16 @@ The comment behind a line is its chip; behind one that no run came to it is NEVE
 where there is nothing to say.
 """
 
-from pathlib import Path
-
 from shape_tools import HEAD, plain, shapes_of
 
 CODE = '''\
 from dataclasses import dataclass
 from typing import NamedTuple
 
-
 def tuples(x):  # x [T, B]
     (a, b), c = (x, x[0]), 3  # a [T, B] b [B]
     first, *others = x.unbind(0)  # first [B] others T−1 × [B]
     return a, b  # returns [T, B], [B]
-
 
 def changes(x, out):  # x [T, B] out [T, B]
     x += 1  # x [T, B]
@@ -27,7 +23,6 @@ def changes(x, out):  # x [T, B] out [T, B]
     nn.init.zeros_(x)  # x [T, B]
     x.sum()
     y = x[0].mul_(2)  # y [B]
-
 
 def loops(x):  # x [T, B]
     for i, row in enumerate(x):  # row [B]
@@ -43,7 +38,6 @@ def loops(x):  # x [T, B]
     apply = lambda z: z.sum(0)  # z [T, B] returns [B]
     return apply(x)  # returns [B]
 
-
 def cut_short(x):  # x [T, B]
     try:
         x = x.view(-1, 10_007)
@@ -51,23 +45,19 @@ def cut_short(x):  # x [T, B]
         x = x[None]  # x [1, T, B]
     return x  # returns [1, T, B]
 
-
 class Pair(NamedTuple):
     keys: Tensor
     values: Tensor
-
 
 @dataclass
 class State:
     pair: Pair
     length: int
 
-
 def holders(x):  # x [T, B]
     pair = Pair(x, x)  # .keys, .values [T, B]
     layers = (pair, pair)  # .keys, .values 2 × [T, B]
     return State(pair, 1), x[0]  # returns .pair.keys, .pair.values [T, B], [B]
-
 
 def declared(
     x: Float[Tensor, "T B"],
@@ -78,7 +68,6 @@ def declared(
     other: Float[Tensor, "T B"] | None = None,  # other None
 ) -> Float[Tensor, "T B"]:
     return x  # returns [T, B]
-
 
 def reached(t):  # t [T]
     """Says nothing."""
@@ -96,16 +85,13 @@ def reached(t):  # t [T]
         break
     return y
 
-
 class Never:
     a = 1
 
     def never(self):
         return 1  # NEVER
 
-
 def stub(x): ...
-
 
 class Property:
     asked = 0
@@ -114,7 +100,6 @@ class Property:
     def grows(self):
         Property.asked += 1  # NEVER
         return torch.zeros(1)  # NEVER
-
 
 def properties(c):
     other = c.grows if False else 1
@@ -132,7 +117,7 @@ def trace(T, B):
 """
 
 
-def test_each_line_shows_what_it_made(tmp_path: Path):
+def test_each_line_shows_what_it_made(tmp_path):
     shapes = shapes_of(CODE, RUN, tmp_path)
     shown = {line: plain(chip) for line, chip in shapes.chips.items()}
     shown |= dict.fromkeys(shapes.unreached, "NEVER")

@@ -46,7 +46,7 @@ def test_lines_that_hold_code():
         ("import numpy", "import numpy as n", False),
     ],
 )
-def test_notes_are_no_code(old: str, new: str, same: bool):
+def test_notes_are_no_code(old, new, same):
     assert old in TEXT
     source, edited = read_code(TEXT), read_code(TEXT.replace(old, new))
     assert (edited.content == source.content) is same

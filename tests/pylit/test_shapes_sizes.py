@@ -14,16 +14,14 @@ SIZES = assign([*LETTERS, "C"], {"C": "H*K"})
 NAMES = Namer(*SIZES)
 
 
-def shown(text: str) -> str:
+def shown(text):
     """The name of the size that an expression gives in both runs."""
-    first, second = (evaluate(text, sizes) for sizes in SIZES)
-    assert first is not None and second is not None
-    return NAMES.name(first, second)
+    return NAMES.name(*(evaluate(text, sizes) for sizes in SIZES))
 
 
 @pytest.mark.parametrize("count", range(1, 9))
 @pytest.mark.parametrize("derived", [{}, {"C": "H*K"}])
-def test_axes_get_sizes_that_can_be_told_apart(count: int, derived: dict[str, str]):
+def test_axes_get_sizes_that_can_be_told_apart(count, derived):
     axes = ["H", "K", *LETTERS[:3], "F", "V", "L"][:count]
     made = derived if count >= 2 else {}
     first, second = assign([*axes, *made], made)
@@ -47,23 +45,12 @@ def test_a_small_axis_is_small_unless_a_run_asks_for_it_by_keyword():
 @pytest.mark.parametrize(
     ("size", "name"),
     [
-        ("T", "T"),
-        ("C", "C"),
-        ("H*K", "C"),
-        ("H*F", "H·F"),
-        ("T*T", "T²"),
-        ("2*C", "2C"),
-        ("S+T", "T+S"),
-        ("T-1", "T−1"),
-        ("L+1", "L+1"),
-        ("H*S*B", "H·S·B"),
-        ("(C+1)//2", "⌈C/2⌉"),
-        ("C//2", "⌊C/2⌋"),
-        ("T-T+3", "3"),
-        ("V*V+T*T+17", UNKNOWN),
+        *(("T", "T"), ("C", "C"), ("H*K", "C"), ("H*F", "H·F"), ("T*T", "T²"), ("2*C", "2C")),
+        *(("S+T", "T+S"), ("T-1", "T−1"), ("L+1", "L+1"), ("H*S*B", "H·S·B"), ("T-T+3", "3")),
+        *(("(C+1)//2", "⌈C/2⌉"), ("C//2", "⌊C/2⌋"), ("V*V+T*T+17", UNKNOWN)),
     ],
 )
-def test_names_of_sizes(size: str, name: str):
+def test_names_of_sizes(size, name):
     assert shown(size) == name
 
 
@@ -76,52 +63,36 @@ def test_one_run_alone_would_mistake_a_product_for_an_axis():
     assert known.name(35, 35) == "35"
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("H·K", 33),
-        ("S + T", 12),
-        ("⌈K/2⌉", 6),
-        ("K//2", 5),
-        ("T/0", None),
-        ("unknown+1", None),
-        ("f(T)", None),
-        ("", None),
-    ],
-)
-def test_expressions(text: str, value: int | None):
-    assert evaluate(text, {"T": 5, "S": 7, "H": 3, "K": 11}) == value
+def test_expressions():
+    sizes = {"T": 5, "S": 7, "H": 3, "K": 11}
+    values = {"H·K": 33, "S + T": 12, "⌈K/2⌉": 6, "K//2": 5}
+    values |= dict.fromkeys(["T/0", "unknown+1", "f(T)", ""])
+    assert {text: evaluate(text, sizes) for text in values} == values
 
 
-def sized(*dims: int, path: str = "", dtype: str = "float32", times: int | None = None):
+def sized(*dims, path="", dtype="float32", times=None):
     return (TensorRecord(path, dims, dtype, times),)
 
 
-def texts(first, second) -> list[str]:
-    return [
-        " ".join(filter(None, part))
-        for parts in distinct_shapes(first, second, NAMES)
-        for part in parts
-    ]
+def texts(make):
+    """The text of the records that `make` gives of the sizes of the axes, in two runs."""
+    first, second = (make(**sizes) for sizes in SIZES)
+    parts = distinct_shapes(first, second, NAMES)
+    return [" ".join(filter(None, part)) for each in parts for part in each]
 
 
-def size(letter: str) -> tuple[int, int]:
-    return SIZES[0][letter], SIZES[1][letter]
-
-
-def test_forms_are_named_one_by_one_in_the_order_they_came():
-    (t1, t2), (s1, s2) = size("T"), size("S")
-    assert texts([sized(t1), sized(s1)], [sized(t2), sized(s2)]) == ["[T]", "[S]"]
-    assert texts([NONE, sized(t1)], [NONE, sized(t2)]) == ["None", "[T]"]
-    assert texts([sized()], [sized()]) == ["scalar"]
-
-
-def test_steps_of_a_loop_become_a_range():
-    (t1, t2), (b1, b2) = size("T"), size("B")
-    ours = [sized(n, b1) for n in range(1, t1 + 1)]
-    theirs = [sized(n, b2) for n in range(1, t2 + 1)]
-    assert texts(ours, theirs) == ["[1…T, B]"]
-    both = [sized(n, n) for n in range(2, t1)], [sized(n, n) for n in range(2, t2)]
-    assert texts(*both) == ["[2…T−1, 2…T−1]"]
-    listed = [sized(b1, times=n) for n in range(t1)], [sized(b2, times=n) for n in range(t2)]
-    assert texts(*listed) == ["0…T−1 × [B]"]
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        # One by one, in the order in which they came.
+        (lambda T, S, **_: [sized(T), sized(S)], ["[T]", "[S]"]),
+        (lambda T, **_: [NONE, sized(T)], ["None", "[T]"]),
+        (lambda **_: [sized()], ["scalar"]),
+        # Steps of a loop become a range.
+        (lambda T, B, **_: [sized(n, B) for n in range(1, T + 1)], ["[1…T, B]"]),
+        (lambda T, **_: [sized(n, n) for n in range(2, T)], ["[2…T−1, 2…T−1]"]),
+        (lambda T, B, **_: [sized(B, times=n) for n in range(T)], ["0…T−1 × [B]"]),
+    ],
+)
+def test_texts_of_the_shapes_that_runs_have_made(make, expected):
+    assert texts(make) == expected
