@@ -1,21 +1,21 @@
 """What one page raises is told of that page; the site has its source, and all other pages."""
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 from site_tools import build, edit, faults, make_site, pages, read, succeed
 from sweeps import in_turn
 
 from pylit.model import SourceFile
 from pylit.pages.draft import Drafter
+from pylit.site import publish, stages
+
+#: Where a page may fail: parsing, its draft, and its HTML.
+STAGES = [(stages, "parse_module"), (Drafter, "__call__"), (publish, "_page")]
 
 
-def broken(stage: Callable[..., Any]) -> Callable[..., Any]:
+def broken(stage):
     """A stage that fails for one page."""
 
-    def run(*given: Any) -> Any:
+    def run(*given):
         for each in given:
             source = each if isinstance(each, SourceFile) else getattr(each, "source", None)
             if isinstance(source, SourceFile) and source.name == "pkg.two":
@@ -25,38 +25,14 @@ def broken(stage: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def break_parsing(monkeypatch: pytest.MonkeyPatch) -> None:
-    import pylit.site.stages as stages
-
-    monkeypatch.setattr(stages, "parse_module", broken(stages.parse_module))
-
-
-def break_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Drafter, "__call__", broken(Drafter.__call__))
-
-
-def break_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    import pylit.site.publish as publish
-
-    monkeypatch.setattr(publish, "_page", broken(publish._page))
-
-
-STAGES = [break_parsing, break_drafts, break_pages]
-
-
-@pytest.mark.parametrize(("stop", "own"), in_turn(STAGES, [True, False]))
-def test_one_page_that_fails_is_a_diagnostic_with_its_path(
-    stop: Callable[[pytest.MonkeyPatch], None],
-    own: bool,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.mark.parametrize(("stage", "own"), in_turn(STAGES, [True, False]))
+def test_one_page_that_fails_is_a_diagnostic_with_its_path(stage, own, tmp_path, monkeypatch):
     make_site(tmp_path)
-    given: dict[str, Any] = {} if own else {"sources": (tmp_path / "pkg",)}
+    given = {} if own else {"sources": (tmp_path / "pkg",)}
     succeed(tmp_path, **given)
     whole = pages(tmp_path / "site")
     with monkeypatch.context() as patched:
-        stop(patched)
+        patched.setattr(*stage, broken(getattr(*stage)))
         edit(tmp_path, "pkg/two.py", "Twice one.", "Two & <two>.")
         outcome = build(tmp_path, **given)
     assert ("pkg/two.py", 0, "page-failed") in faults(outcome)

@@ -17,7 +17,7 @@ from pylit.model import Section, Span
         ('"""\n\nnever closed\n', 1, 1, "unterminated triple-quoted string literal"),
     ],
 )
-def test_a_syntax_error(text: str, line: int, column: int | None, said: str) -> None:
+def test_a_syntax_error(text, line, column, said):
     report = Report()
     module = parse(text, report=report)
     last = max(n for n, content in enumerate(text.split("\n"), start=1) if content.strip())
@@ -25,8 +25,7 @@ def test_a_syntax_error(text: str, line: int, column: int | None, said: str) -> 
     assert module.sections == (Section((), Span(1, last)),)
     assert [d.kind for d in module.definitions] == ["module"]
     (diagnostic,) = report
-    place = diagnostic.path, diagnostic.code, diagnostic.line
-    assert place == ("pkg/mod.py", "syntax", line)
+    assert (diagnostic.path, diagnostic.code, diagnostic.line) == ("pkg/mod.py", "syntax", line)
     # The page still shows the source: only a strict check fails.
     assert diagnostic.severity is Severity.WARNING and said in diagnostic.message
     assert column is None or diagnostic.column == column
@@ -34,10 +33,9 @@ def test_a_syntax_error(text: str, line: int, column: int | None, said: str) -> 
     assert "newer Python" in diagnostic.hint
 
 
-def test_nothing_to_show() -> None:
+def test_nothing_to_show():
     for text in ("", "\n", " \n\t\n\f\n"):
-        report = Report()
-        module = parse(text, report=report)
+        module = parse(text, report=(report := Report()))
         assert module.parsed and module.sections == () and not len(report)
         assert module.definitions[0].dotted == "pkg.mod"
 
@@ -56,7 +54,7 @@ def test_nothing_to_show() -> None:
     ],
     ids=["brackets", "signs", "sums", "attributes", "indents", "elifs", "default", "surrogate"],
 )
-def test_extremes_never_crash(text: str) -> None:
+def test_extremes_never_crash(text):
     report = Report()
     module = parse(text, report=report)
     check_whole(module)
@@ -64,10 +62,9 @@ def test_extremes_never_crash(text: str) -> None:
     assert all(d.code == "syntax" for d in report)
 
 
-def test_long_files_and_lines() -> None:
-    text = "".join(
-        f"# Note {i}.\n\n@x\ndef f{i}(a,\n  b):\n  '''Doc.'''\n\n\n" for i in range(1000)
-    )
+def test_long_files_and_lines():
+    note = "# Note.\n\n@x\ndef f{}(a,\n  b):\n  '''Doc.'''\n\n\n"
+    text = "".join(note.format(i) for i in range(1000))
     text += f"# before\nx = [{'1,' * 50_000}]  # behind\n# {'long ' * 20_000}\ny = 1\n"
     module = parse(text)
     check_whole(module)
@@ -78,6 +75,6 @@ def test_long_files_and_lines() -> None:
     assert len(str(next(iter(report)))) < 600
 
 
-def test_warnings_about_other_peoples_code_are_not_shown() -> None:
+def test_warnings_about_other_peoples_code_are_not_shown():
     # Warnings are errors in these tests; this one would be a SyntaxWarning.
     assert parse("x = '\\d'\nassert (x, 'always true')\n1 is 1\n").parsed

@@ -18,12 +18,12 @@ from pylit.addresses import Anchors, slugify
         ("!?", "section"),
     ],
 )
-def test_slugs_are_words_joined_by_hyphens(text: str, slug: str) -> None:
+def test_slugs_are_words_joined_by_hyphens(text, slug):
     assert slugify(text) == slug
 
 
 @given(st.lists(st.text(alphabet="ab1-2 ", max_size=4)))
-def test_no_anchor_is_given_twice_and_a_chosen_one_once(texts: list[str]) -> None:
+def test_no_anchor_is_given_twice_and_a_chosen_one_once(texts):
     slugs = Anchors(["a", "a-section"])
     assert slugs.slug("x", "mine") == ("mine", True)
     assert slugs.slug("x", "mine") == ("mine-2", False)
@@ -42,6 +42,6 @@ def test_no_anchor_is_given_twice_and_a_chosen_one_once(texts: list[str]) -> Non
         ([1, 2, 3, 4, 5, 6], [2, 3, 4, 5, 6, 6]),
     ],
 )
-def test_a_level_is_one_below_what_contains_it(written: list[int], levels: list[int]) -> None:
+def test_a_level_is_one_below_what_contains_it(written, levels):
     slugs = Anchors()
     assert [slugs.level(level) for level in written] == levels

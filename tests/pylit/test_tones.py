@@ -1,7 +1,6 @@
 """Roles and their colours: words and symbols of a first reading."""
 
 import re
-from pathlib import Path
 
 import pytest
 from site_tools import build, make_site, read, succeed
@@ -21,7 +20,7 @@ TONES = "{query: 3, key: 1, hidden state: 5}"
         ("nothing", []),
     ],
 )
-def test_a_word_has_its_tone_in_the_plural_too(words: str, expected: list[str]):
+def test_a_word_has_its_tone_in_the_plural_too(words, expected):
     html = Tones(TONES).coloured(words)
     found = re.findall(r'<span class="t(\d)">(.*?)</span>', html)
     assert [f"{word} {tone}" for tone, word in found] == expected
@@ -38,7 +37,7 @@ def test_a_variable_has_the_tone_of_its_word():
 
 
 @pytest.mark.parametrize("written", ["query", "query: 9", "query: 3, key", "3: query"])
-def test_what_names_no_tones(written: str):
+def test_what_names_no_tones(written):
     with pytest.raises(ValueError, match="no list of words"):
         Tones(written)
     assert not read_tones(written)
@@ -69,7 +68,7 @@ def attend(query, keys, size):
 '''
 
 
-def test_words_and_symbols_have_their_colours_up_to_the_code(tmp_path: Path):
+def test_words_and_symbols_have_their_colours_up_to_the_code(tmp_path):
     succeed(make_site(tmp_path, {"pkg/one.py": LESSON}))
     page = read(tmp_path, "pkg/one.html")
     head, _, code = page[page.index("<main") :].partition('id="attend"')
@@ -81,7 +80,7 @@ def test_words_and_symbols_have_their_colours_up_to_the_code(tmp_path: Path):
     assert re.search(r'class="y1 mjx', code) and not re.search(r'class="y\d t', code)
 
 
-def test_tones_that_cannot_be_read_fail_the_build(tmp_path: Path):
+def test_tones_that_cannot_be_read_fail_the_build(tmp_path):
     wrong = LESSON.replace("{query: 3, key: 1}", "{query: violet}")
     outcome = build(make_site(tmp_path, {"pkg/one.py": wrong}))
     assert [one.message for one in outcome.report] == ["`tones` is `query: violet`"]

@@ -1,5 +1,7 @@
 """Where a name of a table of symbols stands in the code, and why it does not."""
 
+import re
+
 import pytest
 from linked_sources import Project
 
@@ -62,17 +64,14 @@ VARIABLES = Variables(PROJECT.resolver("m.py"))
 LINES = PROJECT.modules["m.py"].source.lines
 
 
-def places(name: str, within: str = "") -> list[str]:
+def places(name, within=""):
     """The lines on which a name stands, each with the name in guillemets."""
     found = VARIABLES.find(tuple(name.split(".")), within)
     assert not found.fault
-    marked: dict[int, str] = {}
+    marked = {}
     for line, offset in sorted(found.places, reverse=True):
         text = marked.get(line, LINES[line - 1])
-        stop = offset
-        while stop < len(text) and (text[stop].isalnum() or text[stop] == "_"):
-            stop += 1
-        marked[line] = f"{text[:offset]}«{text[offset:stop]}»{text[stop:]}"
+        marked[line] = text[:offset] + re.sub(r"\w+", r"«\g<0>»", text[offset:], count=1)
     return [text.strip() for _, text in sorted(marked.items())]
 
 
@@ -105,20 +104,19 @@ def places(name: str, within: str = "") -> list[str]:
                            'if (n := len(past.«keys»)) and "query" in f"{query}":']),
     ],
 )  # fmt: skip
-def test_a_name_stands(name: str, within: str, lines: list[str]) -> None:
+def test_a_name_stands(name, within, lines):
     assert places(name, within) == lines
 
 
 @pytest.mark.parametrize(
-    ("name", "within", "expected"),
+    ("name", "within", "fault", "near"),
     [
-        ("scores", "forward", ("`forward` has no `scores`", "rest")),
-        ("keyz", "attend", ("`attend` has no `keyz`", "key")),
-        ("query", "atend", ("`m` has no function or class `atend`", "attend")),
+        ("scores", "forward", "`forward` has no `scores`", "rest"),
+        ("keyz", "attend", "`attend` has no `keyz`", "key"),
+        ("query", "atend", "`m` has no function or class `atend`", "attend"),
     ],
 )
-def test_what_is_not_there(name: str, within: str, expected: tuple[str, str]) -> None:
-    found = VARIABLES.find(tuple(name.split(".")), within)
-    fault, near = expected
+def test_what_is_not_there(name, within, fault, near):
+    found = VARIABLES.find((name,), within)
     assert (found.fault, found.places) == (fault, frozenset())
     assert found.hint == f"did you mean `{near}`?"
