@@ -1,7 +1,6 @@
 """Tables of symbols on a page: what they link, what they are refused for, and what they cost."""
 
 import re
-from pathlib import Path
 
 import pytest
 from linked_sources import module
@@ -46,32 +45,26 @@ class Attention:
 '''
 
 
-def rows(*lines: str) -> list[tuple[list[str], list[str]]]:
-    """Symbols and names of the rows of a table."""
-    text = "\n".join(['r"""', "| Symbol | Code |", "|:--|---|", *lines, '"""'])
-    return [
-        (texs, [".".join(n.path) + (f" of {n.within}" if n.within else "") for n in names])
-        for texs, names in symbol_rows(module("m.py", text))
-    ]
-
-
 @pytest.mark.parametrize(
-    ("row", "expected"),
+    ("row", "symbols", "names"),
     [
-        ("| $Q$ | `query` |", (["Q"], ["query"])),
-        ("| $K$, $V$ | `k`, `v` of `attend` |", (["K", "V"], ["k of attend", "v of attend"])),
-        ("| $K$ | `k` of `f` and `g`, `l` |", (["K"], ["k of f", "k of g", "l"])),
-        ("| $W$, $b$ | `layer.weight`, `.bias` |", (["W", "b"], ["layer.weight", "layer.bias"])),
-        ("| $x$ | `self.outputs[l]`, `z[..., 0]` |", (["x"], ["outputs", "z"])),
-        ("| $S$, $T$ | |", (["S", "T"], [])),
-        ("| | `mask` |", ([], ["mask"])),
+        ("| $Q$ | `query` |", ["Q"], ["query"]),
+        ("| $K$, $V$ | `k`, `v` of `attend` |", ["K", "V"], ["k of attend", "v of attend"]),
+        ("| $K$ | `k` of `f` and `g`, `l` |", ["K"], ["k of f", "k of g", "l"]),
+        ("| $W$, $b$ | `layer.weight`, `.bias` |", ["W", "b"], ["layer.weight", "layer.bias"]),
+        ("| $x$ | `self.outputs[l]`, `z[..., 0]` |", ["x"], ["outputs", "z"]),
+        ("| $S$, $T$ | |", ["S", "T"], []),
+        ("| | `mask` |", [], ["mask"]),
     ],
-)  # fmt: skip
-def test_a_row(row: str, expected: tuple[list[str], list[str]]) -> None:
-    assert rows(row) == [expected]
+)
+def test_a_row(row, symbols, names):
+    text = f'r"""\n| Symbol | Code |\n|:--|---|\n{row}\n"""'
+    ((found, variables),) = symbol_rows(module("m.py", text))
+    shown = [".".join(v.path) + (f" of {v.within}" if v.within else "") for v in variables]
+    assert (found, shown) == (symbols, names)
 
 
-def code(html: str) -> str:
+def code(html):
     """The code of a page, its marks as ``{1:name}``."""
     lines = "".join(re.findall(r"<code[^>]*>(<i class=\"n.*?)</code>", html, re.DOTALL))
     lines = re.sub(r'<i class="n"[^>]*></i>', "", lines)
@@ -79,28 +72,28 @@ def code(html: str) -> str:
     return re.sub(r"<[^>]*>", "", marked)
 
 
-def test_symbols_and_variables_have_a_class_in_common(tmp_path: Path) -> None:
+def test_symbols_and_variables_have_a_class_in_common(tmp_path):
     succeed(make_site(tmp_path, {"pkg/one.py": MODULE}))
     html = read(tmp_path, "pkg/one.html")
-    marks = re.findall(r'<mjx-c[^>]* class="(y\d+) [^>]*>(.)</mjx-c>', html)
-    # Two in the equation, one in each row, two in a meaning; then those of the notes.
-    expected = [("y1", "𝑄"), ("y2", "𝐾"), ("y1", "𝑄"), ("y2", "𝐾"), ("y6", "𝑑")]
-    expected += [("y1", "𝑄"), ("y2", "𝐾"), ("y3", "𝐸"), ("y1", "𝑄"), ("y2", "𝐾")]
-    expected += [("y4", "𝑊"), ("y5", "𝑊"), ("y6", "𝑑")]
-    expected += [("y1", "𝑄"), ("y2", "𝐾"), ("y4", "𝑊"), ("y6", "𝑑")]
-    assert marks == expected
+    marks = re.findall(r'<mjx-c[^>]* class="y(\d+) [^>]*>(.)</mjx-c>', html)
+    # Those of the equation; one in each row, and two in a meaning; then those of the notes.
+    equation, rows, notes = "1𝑄 2𝐾 1𝑄 2𝐾 6𝑑", "1𝑄 2𝐾 3𝐸 1𝑄 2𝐾 4𝑊 5𝑊 6𝑑", "1𝑄 2𝐾 4𝑊 6𝑑"
+    assert " ".join(map("".join, marks)) == f"{equation} {rows} {notes}"
     shown = code(html)
-    assert "def attend(self, {1:query}, {2:key}):" in shown
-    assert "{3:scores} = {1:query} @ {2:key}" in shown
-    assert "return {3:scores} / self.{6:d_k}" in shown
-    assert "self.{4 y5:maps} = {4 y5:maps}" in shown
-    assert "def forward(self, query, key):" in shown
-    assert "self.attend(query @ self.{4 y5:maps}[0], key)" in shown
+    for line in (
+        "def attend(self, {1:query}, {2:key}):",
+        "{3:scores} = {1:query} @ {2:key}",
+        "return {3:scores} / self.{6:d_k}",
+        "self.{4 y5:maps} = {4 y5:maps}",
+        "def forward(self, query, key):",
+        "self.attend(query @ self.{4 y5:maps}[0], key)",
+    ):
+        assert line in shown
     # The names in the table have the same classes.
     assert ("y1", "query") in re.findall(r'<code class="([y\d ]*)">(\w*)</code>', html)
 
 
-def test_the_table_may_stand_behind_the_code(tmp_path: Path) -> None:
+def test_the_table_may_stand_behind_the_code(tmp_path):
     """As a comment, folded; then the same variables are linked, and faults have their places."""
     head, table = MODULE[: MODULE.index("| Symbol")], MODULE[MODULE.index("| Symbol") :]
     table, rest = table.split('"""\n', 1)
@@ -117,39 +110,33 @@ def test_the_table_may_stand_behind_the_code(tmp_path: Path) -> None:
     assert line[fault.column - 1 :].startswith("skores") or "`skores`" in line
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "expected"),
-    [
-        (
-            "scores = query @ key\n        return scores",
-            "score = query @ key\n        return score",
-            "pkg/one.py:13:10: error[symbol-unknown]: `pkg.one` has no `scores`\n"
-            "    | $E$ | `scores` | how well $Q$ fits $K$ |\n"
-            "             ^\n"
-            "    hint: did you mean `score`?",
-        ),
-        ("| $E$ |", "| $E$, $F$, $G$ |", None),
-        (
-            "| $E$ | `scores` |",
-            "| $E$, $F$, $G$ | `scores`, `maps` |",
-            "pkg/one.py:13:20: error[symbol-pairs]: 3 symbols and 2 names do not pair up\n"
-            "    | $E$, $F$, $G$ | `scores`, `maps` | how well $Q$ fits $K$ |\n"
-            "                       ^\n"
-            "    hint: give each symbol a name, or all of them one, or a row to each",
-        ),
-    ],
-    ids=["variable", "one-for-all", "pairs"],
+RENAMED = (
+    "scores = query @ key\n        return scores",
+    "score = query @ key\n        return score",
 )
-def test_a_name_that_the_code_does_not_have_fails_the_build(
-    tmp_path: Path, old: str, new: str, expected: str | None
-) -> None:
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault", "hint"),
+    [
+        (*RENAMED, "13:10: error[symbol-unknown]: `pkg.one` has no `scores`",
+         "did you mean `score`?"),
+        ("| $E$ |", "| $E$, $F$, $G$ |", "", ""),
+        ("| $E$ | `scores` |", "| $E$, $F$, $G$ | `scores`, `maps` |",
+         "13:20: error[symbol-pairs]: 3 symbols and 2 names do not pair up",
+         "give each symbol a name, or all of them one, or a row to each"),
+    ],
+    ids=["variable", "one for all", "pairs"],
+)  # fmt: skip
+def test_a_name_that_the_code_does_not_have_fails_the_build(tmp_path, old, new, fault, hint):
     outcome = build(make_site(tmp_path, {"pkg/one.py": MODULE.replace(old, new, 1)}))
-    found = [str(d) for d in outcome.report if d.code.startswith("symbol")]
-    assert next((text for text in found if "`key`" not in text), None) == expected
-    assert (tmp_path / "site").exists() == (expected is None)
+    found = [d for d in outcome.report if d.code.startswith("symbol") and "`key`" not in d.message]
+    assert [d.hint for d in found] == [hint] * bool(fault)
+    assert all(str(d).startswith(f"pkg/one.py:{fault}\n") for d in found)
+    assert (tmp_path / "site").exists() == (not fault)
 
 
-def test_a_foreign_package_is_linked_and_never_complained_of(tmp_path: Path) -> None:
+def test_a_foreign_package_is_linked_and_never_complained_of(tmp_path):
     wrong = MODULE.replace("| `scores` |", "| `score` |").replace("`maps`", "`maps`, `x`, `y`")
     make_site(tmp_path, {"pkg/one.py": wrong})
     succeed(tmp_path, sources=(tmp_path / "pkg",), check=False)
