@@ -45,8 +45,11 @@ def render(
 
 
 def readable(note: NoteHtml) -> str:
-    """The HTML of a note with its formulas in guillemets, doubled for those on display."""
-    html = note.html
+    """The HTML of a note with its formulas in guillemets, doubled for those on display.
+
+    Parts of figures are in brackets.
+    """
+    html = note.html.replace("\ue002", "[").replace("\ue003", "]")
     for index, formula in enumerate(note.formulas):
         marks = ("«« ", " »»") if formula.display else ("« ", " »")
         html = html.replace(formula_slot(index), formula.tex.join(marks))

@@ -81,8 +81,7 @@ PLACES = st.tuples(st.integers(1, 4), st.integers(0, 12))
 
 
 @given(
-    st.one_of(TEXT, CODE),
-    st.dictionaries(PLACES, st.just(Link("a<b>.html", '<"a">')), max_size=4),
+    st.one_of(TEXT, CODE), st.dictionaries(PLACES, st.just(Link("a<b>.html", '<"a">')), max_size=4)
 )
 @settings(deadline=None, max_examples=150)
 def test_the_lines_put_together_are_the_source(code, links):

@@ -1,6 +1,5 @@
 """Notes in, HTML out: the golden files, and what they cannot show."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from note_tools import readable, render
 
 from pylit.addresses import Anchors
 from pylit.diagnostics import Report, Severity
-from pylit.model import Heading
+from pylit.model import FigureUse, Heading, figure_slot
 
 GOLDEN = Path(__file__).parent / "golden" / "markdown"
 CASES = sorted(GOLDEN.glob("*.md"))
@@ -88,6 +87,11 @@ def test_a_second_heading_with_the_same_words_is_reported(own: bool) -> None:
         ("Text ![](a.svg)", "image-alt", 20, 10, "image `a.svg` has no text"),
         ("Text\nand [^1].", "anchor-broken", 20, 5, "no footnote `1`"),
         ("<a id='x'></a>\n\n <a id='x'></a>", "slug-duplicate", 22, 6, "the anchor `x`"),
+        ("See ![A.](figure:a.b).", "figure-place", 20, 9, ""),
+        ("| a |\n|--|\n| ![A.](figure:a.b) |", "figure-place", 22, 7, ""),
+        ("## ![A.](figure:a.b)", "figure-place", 20, 8, ""),
+        ("![](figure:a.b)", "figure-caption", 20, 5, ""),
+        ("![ ](figure:a.b)", "figure-caption", 20, 5, ""),
     ],
 )
 def test_a_fault_has_its_place(text: str, code: str, line: int, column: int, message: str) -> None:
@@ -98,29 +102,18 @@ def test_a_fault_has_its_place(text: str, code: str, line: int, column: int, mes
     assert message in found.message
 
 
-@pytest.mark.parametrize("own", [True, False])
-@pytest.mark.parametrize(
-    ("text", "before", "after"),
-    [
-        (">>> f(1)\n[1,\n 2]\n\nText", "", "<p>Text</p>"),
-        ("Text\n>>> f(1)\n[1,\n 2]", "<p>Text</p>", ""),
-        ("- Text\n\n  >>> f(1)\n  [1,\n   2]\n- two", "Text", "<li>"),
-    ],
-)
-def test_an_interactive_session_is_code(text: str, before: str, after: str, own: bool) -> None:
-    html = render(text, own=own).html
-    first, _, rest = html.partition('<pre class="fence"><code class="language-pycon">')
-    code, _, last = rest.partition("</code></pre>")
-    assert re.sub("<[^>]*>", "", code) == "&gt;&gt;&gt; f(1)\n[1,\n 2]\n"
-    assert before in first and after in last and "blockquote" not in html
-
-
-@pytest.mark.parametrize("own", [True, False])
-@pytest.mark.parametrize("address", ["javascript:alert(1)", "JavaScript:x", "vbscript:x"])
-def test_addresses_that_run_scripts_are_no_links(own: bool, address: str) -> None:
-    note = render(f"[a]({address}) <{address}> ![b]({address})", own=own)
-    assert "href=" not in note.html
-    assert "src=" not in note.html
+def test_what_is_known_of_figures_and_tables() -> None:
+    figure = '![Some "masks" of $T$\nand [more](#x).](figure:masks.three)'
+    note = render(f"Before.\n\n{figure}\n\n![Sums of $x$.](table:sums.all)\n")
+    uses = FigureUse("masks.three", 3, 1), FigureUse("sums.all", 6, 1, "table")
+    assert note.figures == uses
+    assert [(f.tex, f.line, f.column) for f in note.formulas] == [("T", 3, 20), ("x", 6, 12)]
+    # They are found by the words of their captions, and their addresses are no links.
+    assert "Some “masks” of T" in note.text and "Sums of x" in note.text
+    assert [href for href, _ in note.references] == ["#x"]
+    assert render(figure, own=False).figures == ()
+    slot = figure_slot("masks.three", "picture")
+    assert slot not in render(f"{slot} and text").html, "no author can write one"
 
 
 #: Markdown, and how many formulas it holds.
