@@ -51,27 +51,36 @@ def helper() -> Memory:
     """Make a `Memory`; see [the notes](../notes.md)."""
     return Memory()
 '''
-CONFIG = SiteConfig(title="t", summary="s", base_url="https://e.org/", repository="me/repo")
 
 
-def typeset(tex: str, display: bool) -> Rendered:
+def typeset(tex, display):
     if "bad" in tex:
         return Rendered("?", error="Missing close brace", offset=tex.index("bad"))
     return Rendered(f"<math>{tex}</math>", (f"1rule-{tex}",))
 
 
-def view_of(text: str):  # type: ignore[no-untyped-def]
+def view_of(text):
     module = parse(text)
     return page_view(draft(module), module, Place(), typeset)
 
 
-def test_title_and_summary_come_from_the_front_matter() -> None:
+def test_front_matter_and_outline():
     view = view_of(TEXT)
     assert view.draft.title == "A title with t"
     assert view.title == "A <em>title</em> with <math>t</math>"
     assert view.draft.summary == "A summary with code and s."
     assert view.summary == "A summary with <code>code</code> and <math>s</math>."
     assert paper_url(view.draft.front_matter["paper"]) == "https://arxiv.org/abs/1706.03762"
+    assert list(view.outline) == [
+        (2, "what-is-remembered-m", "What is remembered, <math>m</math>"),
+        (3, "Memory.read", "<code>read</code>"),
+        (2, "helper", "<code>helper</code>"),
+    ]
+    # Names stand for what has only small headings, too.
+    small = (
+        '"""\n# Page\n## A\n### B\n#### C\n"""\ndef f():\n    """F.\n\n    ###### Deep\n    """\n'
+    )
+    assert [entry[1] for entry in view_of(small).outline] == ["a", "b", "f"]
 
 
 @pytest.mark.parametrize(
@@ -82,41 +91,22 @@ def test_title_and_summary_come_from_the_front_matter() -> None:
         ("x" * 300, "x" * 200 + " …"),
     ],
 )
-def test_without_a_summary_the_first_paragraph_stands_for_it(text: str, summary: str) -> None:
+def test_without_a_summary_the_first_paragraph_stands_for_it(text, summary):
     assert view_of(f'"""\n{text}\n"""\n').draft.summary == summary
 
 
-def test_the_outline_has_headings_and_the_names_of_what_has_none() -> None:
-    assert list(view_of(TEXT).outline) == [
-        (2, "what-is-remembered-m", "What is remembered, <math>m</math>"),
-        (3, "Memory.read", "<code>read</code>"),
-        (2, "helper", "<code>helper</code>"),
-    ]
-
-
-def test_the_outline_names_what_has_only_small_headings() -> None:
-    note = "# Page\n## A\n### B\n#### C\n"
-    module = f'"""\n{note}"""\n\n\ndef small():\n    """Small.\n\n    ###### Deep\n    """\n'
-    entries = [entry[1] for entry in view_of(module).outline]
-    assert entries == ["a", "b", "small"]
-
-
-def test_a_link_to_a_markdown_file_leads_to_its_page() -> None:
+def test_a_link_to_a_markdown_file_leads_to_its_page():
     source = SourceFile(Path("n.md"), "notes", "docs_src/pages/notes.md", False, True, "", "")
     notes = {"notes.md": prose_target(source, "notes.html")}
     page = draft(parse(TEXT), notes)
     assert 'href="../notes.html"' in page.sections[-2].notes[0].html
 
 
-def test_a_draft_stands_while_the_answers_do() -> None:
+def test_a_draft_stands_while_the_answers_do():
     module = parse("from pkg.other import thing\nthing()\n")
     before, moved, gone = (
-        targets(parse(text, name="pkg.other"), "pkg/other.html")
-        for text in (
-            "def thing():\n    pass\n",
-            "\n\n# Moved.\ndef thing(x):\n    pass\n",
-            "def things():\n    pass\n",
-        )
+        targets(parse(f"{text}\n    pass\n", name="pkg.other"), "pkg/other.html")
+        for text in ("def thing():", "\n\n# Moved.\ndef thing(x):", "def things():")
     )
     page, own = draft(module, before), targets(module, "pkg/mod.html")
     assert page.answers
@@ -124,35 +114,31 @@ def test_a_draft_stands_while_the_answers_do() -> None:
     assert not Drafter(own | gone).is_current(page) and draft(module, gone).stamp != page.stamp
 
 
-def test_headings_leave_the_ids_of_the_templates_alone() -> None:
-    found = {
-        identity
-        for path in THEME.glob("*.html")
-        for identity in re.findall(r'\bid="([\w-]+)"', path.read_text(encoding="utf-8"))
-    }
-    assert found == TEMPLATE_IDS
+def test_headings_leave_the_ids_of_the_templates_alone():
+    templates = "".join(path.read_text(encoding="utf-8") for path in THEME.glob("*.html"))
+    assert {*re.findall(r'\bid="([\w-]+)"', templates)} == TEMPLATE_IDS
     assert 'id="results-section"' in view_of('"""\n## Results\n"""\n').sections[0].note
 
 
-def test_a_page_knows_its_place() -> None:
+def test_a_page_knows_its_place():
+    config = SiteConfig(title="t", summary="s", base_url="https://e.org/", repository="me/repo")
     module = parse("x = 1\n", name="pkg.sub.mod")
     page, urls = draft(module), {"pkg": "pkg/index.html", "pkg.sub.mod": "…"}
     where, outside = (
-        place(page, (module.source.path,) * 2, Path(root), CONFIG, urls) for root in ("/", "/else")
+        place(page, (module.source.path,) * 2, Path(root), config, urls) for root in ("/", "/else")
     )
     assert where.crumbs == (("pkg", "pkg/index.html"), ("sub", ""), ("mod", ""))
     assert where.source_url == "https://github.com/me/repo/blob/main/src/pkg/sub/mod.py"
     assert outside.source_url == ""
 
 
-def test_faults_of_the_front_matter(tmp_path: Path) -> None:
-    text = '"""\n---\ntitel: T\npaper: somewhere\nnotebook: none.ipynb\nsummary: s\n---\n"""\n'
-    report = Report()
-    module = parse(text)
-    front_matter_faults(draft(module), module.source, tmp_path, report)
-    found = {(d.line, d.code): (d.message, d.hint) for d in report}
-    assert found.keys() == {(3, "front-matter"), (4, "front-matter"), (5, "front-matter")}
-    assert "`title`" in found[3, "front-matter"][1]
+def test_faults_of_the_front_matter(tmp_path):
+    module = parse(
+        '"""\n---\ntitel: T\npaper: somewhere\nnotebook: none.ipynb\nsummary: s\n---\n"""\n'
+    )
+    front_matter_faults(draft(module), module.source, tmp_path, report := Report())
+    assert {(d.line, d.code) for d in report} == {(line, "front-matter") for line in (3, 4, 5)}
+    assert ["`title`" in d.hint for d in report if d.line == 3] == [True]
 
 
 @pytest.mark.parametrize(
@@ -164,13 +150,12 @@ def test_faults_of_the_front_matter(tmp_path: Path) -> None:
         ('"""\n---\ntitle: A $bad$\n---\n"""\n', 3, 11),
     ],
 )
-def test_a_bad_formula_is_found_in_its_source(text: str, line: int, column: int) -> None:
-    report = Report()
+def test_a_bad_formula_is_found_in_its_source(text, line, column):
     module = parse(text)
-    formula_faults(draft(module), module.source, typeset, report)
+    formula_faults(draft(module), module.source, typeset, report := Report())
     (fault,) = report
     assert (fault.path, fault.line, fault.column) == ("pkg/mod.py", line, column)
-    assert text.split("\n")[fault.line - 1][fault.column - 1 :].startswith("bad")
+    assert text.split("\n")[line - 1][column - 1 :].startswith("bad")
     assert "Missing close brace" in fault.message
 
 
@@ -210,49 +195,43 @@ def step(x: int, *, y: "b.Y | None" = None) -> a.X:
 """
 
 
-def page_of(reading: str) -> str:
+def page_of(reading):
     text = LESSON.format(reading=reading)
     return Renderer((THEME,), SITE).page(view_of(text.strip()))
 
 
-def test_a_long_first_reading_ends_at_a_border_before_the_code() -> None:
+def test_a_long_first_reading_ends_at_a_border_before_the_code():
     page = page_of("word " * 440)
     order = ["<h1>", 'id="in-numbers"', 'id="line-by-line"', "Imports", 'id="step"', 'id="symbols"']
     places = [page.index(part, page.index("<main")) for part in order]
     assert places == sorted(places)
-    border = page[places[2] : places[3]]
+    head, border = page[places[0] : places[1]], page[places[2] : places[3]]
     # Four minutes of words; what only readers of the code need stands here.
-    assert "(4 minutes)" in border
+    assert "(4 minutes)" in border and "pkg/mod.py" in border and "pkg/mod.py" not in head
     assert 'class="import"' in border and page.count('class="import"') == 1
     assert 'href="#symbols"' in border and 'href="#exercises"' in border
-    head = page[places[0] : places[1]]
-    assert 'class="import"' not in head and "pkg/mod.py" not in head and "pkg/mod.py" in border
     ways = re.search(r'<nav class="kicker".*?</nav>', page, re.DOTALL)
-    assert ways and re.findall(r'href="#([\w-]+)">(\w[\w ]*) <small>(\d+)', ways[0]) == [
+    assert re.findall(r'href="#([\w-]+)">(\w[\w ]*) <small>(\d+)', ways[0]) == [
         ("main-content", "First reading", "4"),
         ("line-by-line", "Code", "1"),
         ("symbols", "Reference", "1"),
     ]
     # The outline has the same three parts, each with its entries.
     outline = page[page.index('id="outline-title"') : page.index("<main")]
-    assert re.findall(r'<(p|li class="o\d")><a href="#([\w-]+)"', outline) == [
-        ("p", "main-content"),
-        ('li class="o2"', "in-numbers"),
-        ("p", "line-by-line"),
-        ('li class="o2"', "a-step"),
-        ("p", "symbols"),
-        ('li class="o2"', "symbols"),
-        ('li class="o2"', "exercises"),
+    entries = re.findall(r'<(p|li class="o2")><a href="#([\w-]+)"', outline)
+    assert [("  " * tag.startswith("li")) + anchor for tag, anchor in entries] == [
+        *("main-content", "  in-numbers", "line-by-line", "  a-step"),
+        *("symbols", "  symbols", "  exercises"),
     ]
 
 
-def test_a_short_introduction_has_no_end() -> None:
+def test_a_short_introduction_has_no_end():
     page = page_of("word " * 100)
     assert "line-by-line" not in page
     assert page.index('class="import"') < page.index('id="in-numbers"')
 
 
-def test_annotations_and_checks_are_quiet() -> None:
+def test_annotations_and_checks_are_quiet():
     page = page_of("word")
     code = re.sub(r"</?(?!/?span)[a-z]+[^>]*>", "", page)
     quiet = re.findall(r'<span class="q">((?:(?!</?span).|<span[^>]*>[^<]*</span>)*)</span>', code)
