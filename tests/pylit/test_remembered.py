@@ -2,8 +2,6 @@
 
 import os
 import time
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from site_tools import build, make_site, options, succeed, tree
@@ -13,7 +11,7 @@ from pylit.site.options import inputs
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def made(monkeypatch):
     """Grows with every build that looks at contents."""
     found: list[int] = []
     make = Builder._make
@@ -21,14 +19,14 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-def same_time(path: Path, text: str) -> None:
+def same_time(path, text):
     """Write a text, and set back the time of the file."""
     old = path.stat()
     path.write_text(text)
     os.utime(path, ns=(old.st_atime_ns, old.st_mtime_ns))
 
 
-CHANGES: list[Callable[[Path], object]] = [
+CHANGES = [
     lambda root: (root / "pkg/one.py").write_text('"""`two` is an edit."""\n'),
     # An edit of the same size that hides its time.
     lambda root: same_time(
@@ -43,7 +41,7 @@ CHANGES: list[Callable[[Path], object]] = [
 ]
 
 
-def test_what_has_changed_is_found(tmp_path: Path, made: list[int]) -> None:
+def test_what_has_changed_is_found(tmp_path, made):
     make_site(tmp_path, {"docs_src/site.toml": "", "docs_src/pages/notes.md": ""})
     package = (tmp_path / "pkg",)
     pages = succeed(tmp_path, sources=package).pages
@@ -60,7 +58,7 @@ def test_what_has_changed_is_found(tmp_path: Path, made: list[int]) -> None:
     assert tree(tmp_path / "site") == tree(clean)
 
 
-def test_faults_are_told_again(tmp_path: Path, made: list[int]) -> None:
+def test_faults_are_told_again(tmp_path, made):
     make_site(tmp_path, {"pkg/one.py": '"""[x](none.py)"""\ndef x(:\n'})
     time.sleep(0.05)
     first, again = (list(build(tmp_path, sources=(tmp_path / "pkg",)).report) for _ in range(2))
@@ -68,8 +66,8 @@ def test_faults_are_told_again(tmp_path: Path, made: list[int]) -> None:
     assert first == again != []
 
 
-def test_environments_caches_and_what_is_hidden_are_not_looked_at(tmp_path: Path) -> None:
-    def write(*names: str) -> tuple[str, int]:
+def test_environments_caches_and_what_is_hidden_are_not_looked_at(tmp_path):
+    def write(*names):
         for name in names:
             (tmp_path / name).parent.mkdir(exist_ok=True)
             (tmp_path / name).write_text("x")

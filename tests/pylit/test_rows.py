@@ -80,9 +80,7 @@ ALERT = '<div class="alert"><p>!</p></div>'
         (["</div>", P, FIGURE], None),
     ],
 )  # fmt: skip
-def test_words_stand_beside_the_picture_that_follows_them(
-    note: list[str], expected: list[tuple[str, str, str]] | None
-):
+def test_words_stand_beside_the_picture_that_follows_them(note, expected):
     found = rows([section("<p>x</p>", code(1)), section("".join(note), anchor="here")])[1:]
     if expected:
         assert [(row.note, row.picture, row.after) for row in found] == expected
@@ -98,7 +96,7 @@ def test_an_introduction_with_a_figure_leaves_the_imports_alone():
 
 
 def test_what_is_not_translated_stands_beside_its_pictures_too():
-    def original(html: str) -> str:
+    def original(html):
         return f'<div class="original" lang="en">\n{html}\n</div>\n'
 
     passages = "<p>one</p>\n<figure>a</figure>", "<p>two</p>", "<p>three</p>\n<figure>b</figure>"
@@ -111,7 +109,7 @@ def test_what_is_not_translated_stands_beside_its_pictures_too():
     ]
 
 
-def drawn(name: str) -> str:
+def drawn(name):
     """A figure as the notes have it before it is drawn."""
     slots = figure_slot(name, "picture"), figure_slot(name, "below")
     return '<figure class="fig">{}<figcaption>c{}</figcaption></figure>\n'.format(*slots)
@@ -137,7 +135,7 @@ LONG_WORDS = f"<p>{'words ' * 120}</p>\n"
         ([LONG_WORDS, A, P, B], [(A, ""), (B, "")]),
     ],
 )  # fmt: skip
-def test_two_small_drawings_share_the_width(note: list[str], expected: list[tuple[str, str]]):
+def test_two_small_drawings_share_the_width(note, expected):
     small = {"f.a": 200, "f.b": 150}
     first, *found = rows([section(P + A), section("".join(note))], small)
     assert first.second is None

@@ -11,10 +11,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
 from contextlib import suppress
-from email.message import Message
-from pathlib import Path
 
 import pytest
 from site_tools import REPOSITORY, cache, make_site, options, tree
@@ -27,7 +24,7 @@ States = queue.Queue[dict[str, str]]
 class Site:
     """A running ``pylit serve``."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root):
         self.root = root
         given = ["serve", root / "pkg", "--port", "0", "--out", root / "site"]
         command = [sys.executable, "-u", REPOSITORY / "build_site.py", *given]
@@ -44,11 +41,11 @@ class Site:
         # What else it says must be read, or it stops at a full pipe.
         self.listen(lambda: self.said.extend(self.process.stdout))
 
-    def listen(self, work: Callable[[], None]) -> None:
+    def listen(self, work):
         self.listeners.append(threading.Thread(target=work, daemon=True))
         self.listeners[-1].start()
 
-    def get(self, path: str, host: str = "") -> tuple[int, Message, str]:
+    def get(self, path, host=""):
         """Status, headers and text; asked for by another name if `host` is one."""
         headers = {"Host": host} if host else {}
         request = urllib.request.Request(self.address + path, headers=headers)
@@ -60,12 +57,12 @@ class Site:
             endless = answer.headers["Content-Type"].startswith("text/event-stream")
             return answer.status, answer.headers, "" if endless else answer.read().decode()
 
-    def events(self) -> States:
+    def events(self):
         """The states that a browser is told of, from now on."""
         states: States = queue.Queue()
         answer = urllib.request.urlopen(self.address + "__pylit__/events", timeout=60)
 
-        def listen() -> None:
+        def listen():
             with answer:
                 for line in answer:
                     if line.startswith(b"data: "):
@@ -74,7 +71,7 @@ class Site:
         self.listen(listen)
         return states
 
-    def close(self) -> int:
+    def close(self):
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
         try:
@@ -88,13 +85,13 @@ class Site:
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
+def site(tmp_path):
     running = Site(make_site(tmp_path))
     yield running
     running.close()
 
 
-def until(states: States, *, fault: bool = False, after: str = "") -> dict[str, str]:
+def until(states, *, fault=False, after=""):
     """The first state with a fault or without one, of another version than `after`."""
     while True:
         state = states.get(timeout=60)
@@ -102,7 +99,7 @@ def until(states: States, *, fault: bool = False, after: str = "") -> dict[str, 
             return state
 
 
-def test_a_site_while_it_is_written(site: Site) -> None:
+def test_a_site_while_it_is_written(site):
     status, headers, home = site.get("")
     assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
     version = re.search(r'reload.js" data-version="(\w+)"', home)
@@ -168,7 +165,7 @@ def test_a_site_while_it_is_written(site: Site) -> None:
     assert "Traceback" not in "".join(site.said)
 
 
-def test_a_busy_port_is_said_clearly(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_busy_port_is_said_clearly(tmp_path, capsys):
     with socket.socket() as busy:
         busy.bind(("127.0.0.1", 0))
         busy.listen()

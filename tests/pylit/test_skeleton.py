@@ -2,32 +2,30 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-from site_tools import REPOSITORY, edit, make_site, read, succeed
+from site_tools import REPOSITORY, edit, make_site, read, succeed, tree
 from sweeps import swept
 
 from pylit.scaffold import CommandError, init_site, new_lesson, new_page
 
 
-def begin(root: Path, name: str) -> Path:
+def begin(root, name):
     return new_page(root / name, root)
 
 
-def own(root: Path) -> Path:
+def own(root):
     """A site with the skeleton of this repository."""
     template = REPOSITORY / "docs_src/skeleton.py.jinja"
     return make_site(root, {"docs_src/skeleton.py.jinja": template.read_text()})
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Path:
+def site(tmp_path):
     return own(tmp_path)
 
 
-def check(folder: Path, *commands: str) -> None:
+def check(folder, *commands):
     """Programs of Python have nothing to say."""
     for command in commands:
         given = [sys.executable, "-m", *command.split()]
@@ -41,9 +39,7 @@ ALONE, WHOLE = "--follow-imports=skip --allow-subclassing-any --cache-dir=/dev/n
 
 @pytest.mark.parametrize("types", swept([ALONE, WHOLE], ALONE))
 @pytest.mark.parametrize("make", swept([own, make_site], own))
-def test_linters_and_types_and_the_site_have_nothing_to_say(
-    make: Callable[[Path], Path], types: str, tmp_path: Path
-) -> None:
+def test_linters_and_types_and_the_site_have_nothing_to_say(make, types, tmp_path):
     site = make(tmp_path)
     written = begin(site, "pkg/gated_linear_unit.py")
     settings = f"--config {REPOSITORY}/labml_nn/ruff.toml {written}"
@@ -53,7 +49,7 @@ def test_linters_and_types_and_the_site_have_nothing_to_say(
     assert "Gated linear unit" in read(site, "pkg/gated_linear_unit.html")
 
 
-def test_a_lesson_begins_with_all_its_parts_and_they_pass_the_checks(tmp_path: Path) -> None:
+def test_a_lesson_begins_with_all_its_parts_and_they_pass_the_checks(tmp_path):
     docs = REPOSITORY / "docs_src"
     tasks = [docs / f"tasks/__{name}__.py" for name in ("init", "main")]
     files = {*(path for path in (docs / "skeleton").rglob("*") if path.is_file()), *tasks}
@@ -65,17 +61,13 @@ def test_a_lesson_begins_with_all_its_parts_and_they_pass_the_checks(tmp_path: P
     python = " ".join(str(path) for path in written if path.suffix == ".py")
     settings = f"--config {REPOSITORY}/pyproject.toml"
     own = "lint.isort.known-first-party=['docs_src','labml_nn','pkg','pylit']"
-    check(
-        site,
-        f"ruff check {settings} --config {own} {python}",
-        f"ruff format --check {settings} {python}",
-    )
+    check(site, f"ruff check {settings} --config {own} {python}")
+    check(site, f"ruff format --check {settings} {python}")
     edit(site, "docs_src/tasks/look_back.py", "LENGTH = 200,", "LENGTH = 2,")
     check(site, "docs_src.tasks look_back")
     succeed(site)
     page = read(site, "pkg/look_back.html")
-    parts = "Change how much", "five seeds each", "Step through a run"
-    assert all(part in page for part in parts)
+    assert "Change how much" in page and "five seeds each" in page and "Step through a run" in page
     before = {path: path.read_bytes() for path in written}
     written[0].unlink()
     with pytest.raises(CommandError, match="exists already; choose another name"):
@@ -84,7 +76,7 @@ def test_a_lesson_begins_with_all_its_parts_and_they_pass_the_checks(tmp_path: P
     assert all(path.read_bytes() == before[path] for path in written[1:])
 
 
-def test_its_exercises_run(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_its_exercises_run(site, monkeypatch):
     text = begin(site, "pkg/gated_linear_unit.py").read_text().replace("\n# ", "\n")
     programs = [part.partition("```")[0] for part in text.split("```python\n")[1:]]
     assert len(programs) == 3
@@ -94,8 +86,8 @@ def test_its_exercises_run(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         exec(program.replace("\n#\n", "\n\n"), {})
 
 
-def test_a_place_where_no_page_can_be_is_refused(site: Path) -> None:
-    before = {path: path.read_bytes() for path in site.rglob("*.py")}
+def test_a_place_where_no_page_can_be_is_refused(site):
+    before = tree(site)
     for name, said in (
         ("pkg/one.py", "exists already; edit it, or choose another name"),
         ("pkg/notes.md", "notes.md is no Python file"),
@@ -108,7 +100,7 @@ def test_a_place_where_no_page_can_be_is_refused(site: Path) -> None:
         assert said in str(refused.value)
     with pytest.raises(CommandError, match=r"no templates in .*; begin with the page alone"):
         new_lesson(site / "pkg/look_back.py", site)
-    assert {path: path.read_bytes() for path in site.rglob("*.py")} == before
+    assert tree(site) == before
 
 
 @pytest.mark.parametrize(
@@ -122,9 +114,7 @@ def test_a_place_where_no_page_can_be_is_refused(site: Path) -> None:
         ("page.py", "page.py", ""),
     ],
 )
-def test_packages_and_modules_lie_anywhere(
-    source: str, name: str, package: str, tmp_path: Path
-) -> None:
+def test_packages_and_modules_lie_anywhere(source, name, package, tmp_path):
     begun = {
         "src/pkg/__init__.py": "x = 1\n",
         "src/pkg/sub/__init__.py": "x = 1\n",
@@ -134,7 +124,7 @@ def test_packages_and_modules_lie_anywhere(
     assert begin(make_site(tmp_path, begun), name).read_text() == f"{package} page Page\n"
 
 
-def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_what_cannot_be_written_is_named(tmp_path):
     (tmp_path / "pkg.py").touch()
     (tmp_path / "docs_src").touch()
     with pytest.raises(CommandError, match=r"site\.toml cannot be written \(File exists\)"):

@@ -4,40 +4,27 @@ import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from site_tools import build, make_site, succeed
 
 from pylit import cli
-from pylit.site.options import Options
 
 TRACE = """
 import os
-import subprocess
-import sys
-import time
 from pathlib import Path
-
 import numpy as np
-
 from pkg.work import total
-
 
 def trace_total(T):
     Path({!r}).write_text(repr(sorted(os.environ)))
     total(np.ones(T))
 """
 NOTE = '"""\n---\ntitle: Work\n---\n\nA sum.\n\n![One.](figure:some.drawn)\n"""\n'
-WORK = """
-def total(x):
-    return x.sum()
-"""
+WORK = "def total(x):\n    return x.sum()\n"
 FIGURE = """
 from pathlib import Path
-
 from pylit.figures.draw import Figure, Panel
-
 
 def drawn():
     Path({!r}).write_text("")
@@ -58,7 +45,7 @@ def site(tmp_path):
     return make_site(tmp_path, files), left
 
 
-def page(root: Path) -> str:
+def page(root):
     return (root / "site/pkg/work.html").read_text(encoding="utf-8")
 
 
@@ -104,16 +91,11 @@ def test_a_run_sees_no_secrets(site, monkeypatch):
 )
 def test_the_command_line_says_whether(site, monkeypatch, arguments, home, expected):
     root, _ = site
-    given: list[Options] = []
-
-    def one(options: Options, *, verbose: bool) -> int:
-        given.append(options)
-        return 0
-
-    monkeypatch.setattr(cli, "build", one)
+    given = []
+    monkeypatch.setattr(cli, "build", lambda options, verbose: given.append(options.run) or 0)
     monkeypatch.chdir(root)
     assert cli.main(arguments, root if home else None) == 0
-    assert [options.run for options in given] == [expected]
+    assert given == [expected]
 
 
 def test_python_m_pylit_and_the_version():
@@ -124,17 +106,15 @@ def test_python_m_pylit_and_the_version():
 
 def test_a_killed_build_leaves_no_file(site, tmp_path):
     root, left = site
-    trace = root / "docs_src/traces/pkg/work.py"
-    wait = f"    open({str(left / 'begun')!r}, 'w').close()\n    time.sleep(60)\n"
-    trace.write_text(f"import time\n\n\ndef trace(T):\n{wait}", encoding="utf-8")
-    temporary = tmp_path / "temporary"
+    begun, temporary = left / "begun", tmp_path / "temporary"
+    work = f"    open({str(begun)!r}, 'w').close()\n    time.sleep(60)\n"
+    (root / "docs_src/traces/pkg/work.py").write_text(f"import time\n\n\ndef trace(T):\n{work}")
     temporary.mkdir()
     command = [sys.executable, "-m", "pylit", "build", "--run", "--cache", str(tmp_path / "cache")]
     build = subprocess.Popen(command, cwd=root, env=os.environ | {"TMPDIR": str(temporary)})
     end = time.monotonic() + 60
-    while not (left / "begun").exists() and time.monotonic() < end:
+    while not begun.exists() and time.monotonic() < end:
         time.sleep(0.01)
     build.kill()
     build.wait()
-    assert (left / "begun").exists()
-    assert not list(temporary.glob("*"))
+    assert begun.exists() and not list(temporary.glob("*"))
