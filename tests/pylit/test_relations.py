@@ -110,20 +110,20 @@ KERNELS = {
     "docs_src/site.toml": SITE + RELATION,
     "pkg/kernels.py": "def kernel_for(method, owner):\n    return id\n",
     "pkg/lesson.py": 'class Layer:\n    def forward(self, x):\n        """One pass."""\n',
-    "pkg/fast.py": """
+    "pkg/fast.py": '''
 from pkg.kernels import kernel_for
 from pkg.lesson import Layer
 
 
 @kernel_for(Layer.forward, owner=Layer)
 def fused(layer, x):
-    return x
+    """In one call."""
 
 
 @staticmethod
 def other(layer, x):
     return Layer.forward(layer, x)
-""",
+''',
 }
 
 
