@@ -2,6 +2,8 @@
 
 import atexit
 import hashlib
+import re
+from html import unescape
 from pathlib import Path
 
 from pylit.build import Builder
@@ -145,6 +147,37 @@ def faults(outcome: Outcome) -> list[tuple[str, int, str]]:
 def read(root: Path, name: str) -> str:
     """A file of the site that was built at `root`."""
     return (root / "site" / name).read_text(encoding="utf-8")
+
+
+def listing(html: str) -> str:
+    """What a page says, for a person to read.
+
+    Lines have their numbers, links their addresses, formulas their TeX; marks of what has changed
+    are in braces.
+    """
+    page = html.partition("<main")[2].partition("<header")[2].partition(">")[2]
+    page = re.split('<nav class="turn"|<aside class="share"|</main>', page)[0]
+    for pattern, shown in (
+        (r'<mjx-container data-tex="([^"]*)".*?</mjx-container>', r"$\1$"),
+        (r'<h(\d) id="([^"]+)">', r"== \2: "),
+        (r'<i class="n" id="L(\d+)"></i>', r"\1 "),
+        ('<code class="at">', "> "),
+        (r'<(?:li|p|span) [^>]*\bid="([^"]+)"[^>]*>', r"#\1 "),
+        (r'<div class="hunk ([\w ]+)">', r"-- \1\n"),
+        (r'<a [^>]*href="([^"]*)"[^>]*>(.*?)</a>', r"[\2](\1)"),
+        (r"<del>(\n?)", r"\1{-"),
+        (r"<ins>(\n?)", r"\1{+"),
+        ("</(del|ins)>", "}"),
+        (r"<pre|</(div|details|pre|summary|p|li|dt|cite)>", r"\n\g<0>"),
+        (r"<[^>]*>|\}(<[^>]*>)*\{[-+]", ""),
+    ):
+        page = re.sub(pattern, shown, page, flags=re.DOTALL)
+    return "".join(f"{line.rstrip()}\n" for line in unescape(page).split("\n") if line.strip())
+
+
+def golden(name: str) -> str:
+    """A text of the folder ``golden/pages``."""
+    return (Path(__file__).parent / f"golden/pages/{name}.txt").read_text(encoding="utf-8")
 
 
 def tree(folder: Path) -> dict[str, str]:

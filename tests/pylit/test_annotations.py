@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from site_tools import build, cache, edit, figures, make_site, read, succeed
+from site_tools import build, cache, edit, figures, golden, listing, make_site, read, succeed
 
 from pylit.addresses import replay_url
 from pylit.cli import main
@@ -89,19 +89,11 @@ def faults(site: Path) -> list[str]:
 
 def test_notes_stand_beside_the_code_as_it_is_installed(site: Path) -> None:
     succeed(site)
-    html = read(site, PAGE)
-    order = ["Read this first", "The whole of it", "L15", "Here it subtracts", "second condition"]
-    places = [html.index(text) for text in [*order, "Behind the code"]]
-    assert places == sorted(places)
-    assert "theirs-dist 1.2.3, BSD-3-Clause" in html
-    assert "Lines 1 to 5 <code>unread" in html
-    assert 'id="Layer.run"' in html and 'id="Layer.other"' not in html
-    # Every line is there once, with its number.
-    assert all(html.count(f'id="L{n}"') == bool(t) for n, t in enumerate(CODE.split("\n"), 1) if t)
+    assert listing(read(site, PAGE)) == golden("annotated")
     # A line that moves keeps its note.
     edit_theirs(site, "def unread", "# more\n\n\ndef unread")
     succeed(site)
-    assert read(site, PAGE).index("Here it subtracts") < read(site, PAGE).index('id="L21"')
+    assert "Here it subtracts.\n21         z = y - 3" in listing(read(site, PAGE))
 
 
 def test_a_note_without_a_place_is_a_fault_that_names_what_is_near(site: Path) -> None:

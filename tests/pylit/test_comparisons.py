@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from site_tools import build, edit, figures, make_site, pages, read, succeed, tree
+from site_tools import build, edit, figures, golden, listing, make_site, pages, read, succeed, tree
 
 from pylit.pages.comparisons import Code, Hunk, Line, changes, hunks, marked, paired
 
 PAGE = "compare/pkg.one...pkg.two.html"
-GOLDEN = Path(__file__).parent / "golden/compare"
-ONE, TWO = ((GOLDEN / name).read_text(encoding="utf-8") for name in ("one.txt", "two.txt"))
+ONE, TWO = golden("one"), golden("two")
 FILES = {"pkg/one.py": ONE, "pkg/two.py": TWO}
 
 
@@ -139,24 +138,6 @@ def code_lines(page: str, module: str) -> list[int]:
     return sorted(int(one or other) for one, other in re.findall(link, page))
 
 
-def listing(html: str) -> str:
-    """A page of comparison for a person to read: lines with module and number, marks in braces."""
-    for pattern, shown in (
-        (r'<mjx-container data-tex="(\w)">.*?</mjx-container>', r"$\1$"),
-        (r'<a class="no" href="\.\./pkg/(\w+)\.html#L(\d+)" tabindex="-1">\2</a>', r"\1 \2 | "),
-        (r'<div class="hunk ([\w ]+)">', r"\n-- \1\n"),
-        (r'<h\d id="([^"]+)">.*?</h\d>', r"== \1"),
-        (r'<a [^>]*href="(\.\.[^"]*)"[^>]*>(.*?)</a>', r"[\2](\1)"),
-        (r"<del>(\n?)", r"\1{-"),
-        (r"<ins>(\n?)", r"\1{+"),
-        ("</(del|ins)>", "}"),
-        (r"<pre|</(div|details|pre|summary)>", r"\n\g<0>"),
-        (r"<[^>]*>|\}(<[^>]*>)*\{[-+]", ""),
-    ):
-        html = re.sub(pattern, shown, html, flags=re.DOTALL)
-    return "".join(f"{line.rstrip()}\n" for line in unescape(html).split("\n") if line.strip())
-
-
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = make_site(tmp_path_factory.mktemp("compared"), FILES)
@@ -165,10 +146,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_page_shows_both_modules_side_by_side(built: Path):
-    html = "<main" + main(built)
-    assert listing(html) == (GOLDEN / "page.txt").read_text(encoding="utf-8")
+    assert listing(read(built, PAGE)) == golden("compared")
     # Of a note that both have, one is enough.
-    assert 'href="../pkg/one.html#one-step"' not in html
+    assert 'href="../pkg/one.html#one-step"' not in main(built)
 
 
 def test_both_modules_and_the_indexes_name_the_page(built: Path):
