@@ -50,6 +50,11 @@ class Page:
         expected = plain(sentence.format(*values))
         assert expected in self.text, expected
 
+    def has(self, *sentences: str) -> None:
+        """Fail unless the page has all of these sentences."""
+        missing = [sentence for sentence in map(plain, sentences) if sentence not in self.text]
+        assert not missing, missing
+
     def numbers(self, pattern: str) -> list[float]:
         """The numbers in the groups of the first match."""
         found = re.search(pattern, self.text)

@@ -50,33 +50,29 @@ TRAINED = result("encoder_decoder")
 N_VOCAB = TRAINED["run"]["model"]["config"]["n_vocab"]
 
 
-@pytest.mark.parametrize(
-    ("sentence", "values"),
-    [
-        ("number by number, and add up: {:.0f}, {:.0f}, {:.0f}.", PRODUCTS.abs() * PRODUCTS.sign()),
-        ("you have the **scores** {:.0f}, {:.0f}, {:.0f}.", PRODUCTS / 2),
-        ("{:.3f} · 2 - {:.3f} · 2 = {:.3f} in", [*WEIGHTS[1:], WEIGHTS @ VALUES]),
-        ("now it has {:.3f}:", [FOUND["after"][0, 1]]),
-        ("there remains {:.2f}.", [SAYS]),
-        ("to *question*: {:.0f} + {:.2f} = {:.2f}.", [BEFORE, SAYS, FOUND["out"][0, 0]]),
-        ("Those are {:.2f}, {:.0f} and {:.0f}.", VERBS),
-        ("Divide by its root, {:.3f}.", [math.sqrt(2)]),
-        ("is *the*, with the probability {:.3f}.", [LOGITS.softmax(0)[0]]),
-        ("minus its natural logarithm, {:.2f}.", [LOSSES[NAMES.index("the")]]),
-        ("been *dog*, the loss would be {:.2f}.", [LOSSES[NAMES.index("dog")]]),
-        ("There are {} questions", [len(ASKED)]),
-        ("on {} of them", [len(ASKED) - len(answers.HELD_OUT)]),
-        ("among its {} tokens, the loss is $\\ln {}", [N_VOCAB, N_VOCAB]),
-        ("= {:.1f}$", [math.log(N_VOCAB)]),
-        ("It reached {:.2f} in training", [TRAINED["result"]["train_loss"]]),
-        ("37512}} = {:.4f}$", [glorot(512)]),
-        ("After the factor $\\sqrt C$ it is {:.2f},", [math.sqrt(512) * glorot(512)]),
-        ("0.6 \\cdot 0.3 = {:.2f}", [0.6 * 0.3]),
-        ("0.4 \\cdot 0.9 = {:.2f}", [0.4 * 0.9]),
-    ],
-)
-def test_numbers_on_the_way(sentence, values):
-    PAGE.says(sentence, *values)
+def test_numbers_on_the_way():
+    PAGE.has(
+        "number by number, and add up: {:.0f}, {:.0f}, {:.0f}.".format(*PRODUCTS),
+        "you have the **scores** {:.0f}, {:.0f}, {:.0f}.".format(*PRODUCTS / 2),
+        "{:.3f} · 2 - {:.3f} · 2 = {:.3f} in".format(*WEIGHTS[1:], WEIGHTS @ VALUES),
+        f"now it has {FOUND['after'][0, 1]:.3f}:",
+        f"there remains {SAYS:.2f}.",
+        f"to *question*: {BEFORE:.0f} + {SAYS:.2f} = {FOUND['out'][0, 0]:.2f}.",
+        "Those are {:.2f}, {:.0f} and {:.0f}.".format(*VERBS),
+        f"Divide by its root, {math.sqrt(2):.3f}.",
+        f"is *the*, with the probability {LOGITS.softmax(0)[0]:.3f}.",
+        f"minus its natural logarithm, {LOSSES[NAMES.index('the')]:.2f}.",
+        f"been *dog*, the loss would be {LOSSES[NAMES.index('dog')]:.2f}.",
+        f"There are {len(ASKED)} questions",
+        f"on {len(ASKED) - len(answers.HELD_OUT)} of them",
+        f"among its {N_VOCAB} tokens, the loss is $\\ln {N_VOCAB}",
+        f"= {math.log(N_VOCAB):.1f}$",
+        f"It reached {TRAINED['result']['train_loss']:.2f} in training",
+        f"37512}} = {glorot(512):.4f}$",
+        f"After the factor $\\sqrt C$ it is {math.sqrt(512) * glorot(512):.2f},",
+        f"0.6 \\cdot 0.3 = {0.6 * 0.3:.2f}",
+        f"0.4 \\cdot 0.9 = {0.4 * 0.9:.2f}",
+    )
 
 
 def test_the_feed_forward_step():
