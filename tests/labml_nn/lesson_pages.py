@@ -1,7 +1,7 @@
 """The page of a lesson as its tests read it: sentences, numbers, tables, lists and programs.
 
     PAGE = Page(elman)
-    PAGE.says("the second pays {:.2f} nats", loss)  # words of the page, a number that is computed
+    PAGE.has(f"the second pays {loss:.2f} nats", f"with {heads} heads")  # words, computed numbers
     (share,) = PAGE.numbers(r"is right in (\\d+) of 100")
     network = PAGE.made["RNN"](V, C, N)  # of the whole in code
 

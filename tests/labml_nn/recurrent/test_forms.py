@@ -120,17 +120,6 @@ def test_parallel_forms_are_as_exact_as_the_loop(form, edge, seed):
         assert error < 2e-6 + 5 * own, (of_form, of_loop)
 
 
-@pytest.mark.parametrize(
-    "form",
-    [linear_attention_loop, delta_rule_loop, gated_delta_rule_loop, ssd_loop],
-    ids=lambda form: form.__name__,
-)
-def test_gradients_of_loops_are_those_of_finite_differences(form):
-    (names,) = {names for loop, names in FORMS.values() if loop is form}
-    parts = inputs(names, "some", "any", "other", t=4, h=2, d=2, dv=3)
-    assert torch.autograd.gradcheck(form, [part.double().requires_grad_() for part in parts])
-
-
 def test_loops_are_the_sums_of_their_formulas():
     """Without corrections a memory is a sum of outer products, each as much as its decay left."""
     q, k, v, b, d, m = (

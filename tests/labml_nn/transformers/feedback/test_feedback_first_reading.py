@@ -134,13 +134,7 @@ def test_the_programs_of_the_experiment():
             assert answer == task.MODULUS * values["x"] + values["y"]
 
 
-def test_a_guess_is_right_in_3_of_100():
-    _, answers = task.programs(50_000, 16, torch.Generator().manual_seed(1))
-    assert round(100 * float(answers[-1].bincount().max()) / 50_000) == 3
-    assert "A guess is right in 3." in PAGE.text
-
-
-# The stages.
+# The stages, and the whole in code.
 
 
 def values_of(x, y):
@@ -184,9 +178,6 @@ def test_the_stage_of_memory_follows_the_program():
         }
 
     check_stage(figures.memory(), computed)
-
-
-# The whole in code.
 
 
 @torch.no_grad()
@@ -284,33 +275,7 @@ def test_the_share_of_the_tables_of_distances():
     PAGE.says("last row saves {:.1f} million", 2 * (6 - 1) * 512**2 / 1e6)
 
 
-# Statements.
-
-
-@pytest.mark.parametrize("layers", [1, 2, 3])
-def test_the_longest_chain_of_layers(layers):
-    """Each layer that a chain passes counts one; memory takes the longest chain that it holds."""
-
-    class Count(nn.Module):
-        attn = feedback.FeedbackAttention(1, 1)
-        size = 1
-
-        def forward(self, x, key, value):
-            longest = x if key is None else torch.maximum(x, key.amax(0))
-            return longest + 1
-
-    model = feedback.FeedbackTransformer(Count(), layers)
-    model.norm = nn.Identity()
-    with torch.no_grad():
-        model.weights[-1] = 1000  # all of memory is the top layer
-        depth = model(torch.zeros(6, 1, 1)).flatten().tolist()
-        assert depth == [layers * (t + 1) for t in range(6)]
-        model.weights[0] = 10000  # and now the embedding
-        assert model(torch.zeros(6, 1, 1)).flatten().tolist() == [layers] * 6
-        if layers > 1:
-            model.weights[1] = 100000
-            expected = [t + layers for t in range(6)]
-            assert model(torch.zeros(6, 1, 1)).flatten().tolist() == expected
+# Use and errors.
 
 
 def test_checkpoints_without_the_bias_of_distances():
@@ -325,25 +290,6 @@ def test_checkpoints_without_the_bias_of_distances():
     made = {"model": build(False), "old": old}
     exec(textwrap.dedent(listing), made)
     torch.testing.assert_close(made["model"](x), expected)
-
-
-def test_what_detaching_slots_destroys(monkeypatch):
-    model, x = build(norm_memory=True), torch.randn(4, 2, 12, requires_grad=True)
-    attached, write = model(x), model.to_memory
-    monkeypatch.setattr(model, "to_memory", lambda vector: [one.detach() for one in write(vector)])
-    detached = model(x)
-    torch.testing.assert_close(detached, attached)
-    without = [model.weights, *model.norm_memory.parameters()]
-    without += [model.key.linear.weight, model.value.linear.weight]
-    for found, outputs in ((False, detached), (True, attached)):
-        total = (outputs[-1] * torch.randn(2, 12)).sum()
-        gradients = torch.autograd.grad(total, without, retain_graph=True, allow_unused=True)
-        assert all((gradient is not None) == found for gradient in gradients)
-        (earlier,) = torch.autograd.grad(total, x, retain_graph=True)
-        assert bool(earlier[:-1].any()) == found and earlier[-1].any()
-
-
-# Use and errors.
 
 
 def test_a_hook_runs_for_scan_and_step_too():
