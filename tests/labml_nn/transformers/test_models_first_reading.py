@@ -2,7 +2,6 @@
 
 import math
 import re
-from typing import Any
 
 import pytest
 import torch
@@ -15,16 +14,7 @@ from docs_src.figures import encoder_decoder as drawn
 from docs_src.results import answers
 from labml_nn.transformers import models
 from labml_nn.transformers.encoder_decoder import EncoderDecoderLanguageModel
-from labml_nn.transformers.feed_forward import FeedForward
-from labml_nn.transformers.mha import MultiHeadAttention
-from labml_nn.transformers.models import (
-    Decoder,
-    EmbeddingsWithPositionalEncoding,
-    Encoder,
-    EncoderDecoder,
-    Generator,
-    TransformerLayer,
-)
+from labml_nn.transformers.models import EmbeddingsWithPositionalEncoding, EncoderDecoder
 from labml_nn.transformers.utils import subsequent_mask
 from pylit.figures.draw import listed
 
@@ -147,62 +137,54 @@ def test_the_stage_shows_what_the_model_computes():
 # The whole in code, and the plain program that writes.
 
 
-def build(width: int, heads: int, hidden: int, layers: int, n_vocab: int) -> EncoderDecoder:
-    def layer(cross: bool) -> TransformerLayer:
-        return TransformerLayer(
-            d_model=width,
-            self_attn=MultiHeadAttention(heads, width, 0.0),
-            src_attn=MultiHeadAttention(heads, width, 0.0) if cross else None,
-            feed_forward=FeedForward(width, hidden, 0.0),
-            dropout_prob=0.0,
-        )
-
-    embeds = [EmbeddingsWithPositionalEncoding(width, n_vocab) for _ in range(2)]
-    stacks = Encoder(layer(False), layers), Decoder(layer(True), layers)
-    return EncoderDecoder(*stacks, *embeds, Generator(n_vocab, width))
+def build(**sizes: int) -> EncoderDecoder:
+    made = EncoderDecoderLanguageModel.from_config({"dropout_prob": 0.0, "tied": False} | sizes)
+    return made.transformer
 
 
-@torch.no_grad()
-def copy_layer(bare: Any, layer: TransformerLayer) -> None:
-    """The parameters of a layer of the module, in one of the page's short version."""
-    for mine, theirs in ((bare.look, layer.self_attn), (bare.ask, layer.src_attn)):
-        if theirs is None:
-            continue
-        parts = [theirs.query.linear, theirs.key.linear, theirs.value.linear]
-        mine.in_proj_weight.copy_(torch.cat([part.weight for part in parts]))
-        mine.in_proj_bias.copy_(torch.cat([part.bias for part in parts]))
-        mine.out_proj.load_state_dict(theirs.output.state_dict())
-    norms = (layer.norm_self_attn, getattr(layer, "norm_src_attn", None), layer.norm_ff)
-    for norm, theirs in zip(bare.norms, norms, strict=True):
-        if theirs is not None:
-            norm.load_state_dict(theirs.state_dict())
-    bare.think[0].load_state_dict(layer.feed_forward.layer1.state_dict())
-    bare.think[2].load_state_dict(layer.feed_forward.layer2.state_dict())
+#: The parts of a layer of the page, and what the module calls them.
+PARTS = {"look": "self_attn", "ask": "src_attn", "out_proj": "output"}
+PARTS |= {"norms.0": "norm_self_attn", "norms.1": "norm_src_attn", "norms.2": "norm_ff"}
+PARTS |= {"think.0": "feed_forward.layer1", "think.2": "feed_forward.layer2"}
+
+
+def as_module(bare: nn.Module) -> dict[str, torch.Tensor]:
+    """The parameters of a layer of the page by the names of the module."""
+    found = {}
+    for name, tensor in bare.state_dict().items():
+        for told, own in PARTS.items():
+            name = name.replace(told, own)
+        split = "in_proj_" in name  # the three input projections, one above the other
+        for part, rows in zip(("query", "key", "value"), tensor.chunk(3), strict=False):
+            found[name.replace("in_proj_", f"{part}.linear.")] = rows if split else tensor
+    return found
 
 
 @torch.no_grad()
 def test_the_whole_in_code_is_the_module():
-    width, heads, hidden, layers, s, t, b = 12, 3, 20, 2, 7, 4, 3
     torch.manual_seed(0)
-    module = build(width, heads, hidden, layers, 17)
-    for parameter in module.parameters():
-        parameter.add_(0.1 * torch.randn_like(parameter))
-    make, halves = PAGE.made["Layer"], (module.encoder, module.decoder)
-    stacks = [nn.ModuleList(make(width, heads, hidden) for _ in range(layers)) for _ in halves]
-    for bare, whole in zip(stacks, halves, strict=True):
-        for one, other in zip(bare, whole.layers, strict=True):
-            copy_layer(one, other)
+    module = build(n_vocab=17, d_model=12, heads=3, d_ff=20, n_layers=2)
+    halves = module.encoder, module.decoder
+    stacks = [nn.ModuleList(PAGE.made["Layer"](12, 3, 20) for _ in range(2)) for _ in halves]
+    for bare, half in zip(stacks, halves, strict=True):
+        for parameter in [*bare.parameters(), *half.norm.parameters()]:
+            parameter.add_(0.1 * torch.randn_like(parameter))
+        for one, other in zip(bare, half.layers, strict=True):
+            missing, _ = other.load_state_dict(as_module(one), strict=False)
+            assert not missing
+    x, y = torch.randn(7, 3, 12), torch.randn(4, 3, 12)
     norms = [half.norm for half in halves]
-    x, y = torch.randn(s, b, width), torch.randn(t, b, width)
     found = PAGE.made["logits"](*stacks, norms, module.generator.projection, x, y)
-    decoded = module.decoder(y, module.encoder(x), None, subsequent_mask(t))
+    decoded = module.decoder(y, module.encoder(x), None, subsequent_mask(4))
     torch.testing.assert_close(found, module.generator(decoded), rtol=0, atol=5e-6)
 
 
 def test_the_example_is_learned_and_written():
     """The page's plain program writes the answer, and so does the method with caches."""
     torch.manual_seed(0)
-    model = build(8, 2, 16, 1, len(WORDS))
+    made = build(n_vocab=len(WORDS), d_model=8, heads=2, d_ff=16, n_layers=1)
+    embeds = [EmbeddingsWithPositionalEncoding(8, len(WORDS)) for _ in range(2)]
+    model = EncoderDecoder(made.encoder, made.decoder, *embeds, made.generator)
     src = torch.tensor([[3], [4], [5]])
     tgt = torch.tensor([[1], [6], [7], [2]])
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
