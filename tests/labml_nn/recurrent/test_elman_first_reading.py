@@ -132,14 +132,6 @@ def test_the_program_learns_the_word():
     assert len(made["letters"]) == 9 and "which has nine different characters" in LESSON.text
 
 
-def test_an_update_from_the_wall():
-    """The slope of the loss that the figure on clipping draws, and the update that it makes."""
-    u = figures.START
-    slope = 2 * (u**50 - figures.WANTED) * 50 * u**49
-    assert figures._slope() == pytest.approx(slope)
-    assert f"u = −{figures.RATE * slope - u:.0f}" in figures.clipping().panels[1].svg()
-
-
 def test_the_trained_row_of_the_table():
     (told,) = (row for row in BPTT.rows(r"Radius $\rho$ |") if row[0] == "trained")
     found = [figures._trained_lengths()[steps - 1] for steps in (1, 10, 30, 100)]

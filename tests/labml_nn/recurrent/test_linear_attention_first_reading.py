@@ -100,14 +100,6 @@ def test_a_convolution_that_takes_the_token_before():
     torch.testing.assert_close(y[1:], x[:-1])
 
 
-@pytest.mark.parametrize("d_k", figures.SIZES)
-def test_the_capacity_figure(d_k):
-    """All is found of a few pairs, and less of more."""
-    shares = [figures._found(d_k, pairs, trials=40) for pairs in (1, 64)]
-    assert shares[0] == 1.0 > shares[1]
-    assert figures._found(2 * d_k, 64, trials=40) > shares[1]
-
-
 # The three forms.
 
 

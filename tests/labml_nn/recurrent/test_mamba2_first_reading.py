@@ -7,13 +7,12 @@ import torch
 from lesson_pages import Page, result
 from stages import check_stage
 from torch import tensor
-from torch.nn import functional as F
 
 from docs_src.figures import mamba2 as figures
 from docs_src.tasks import mamba2 as task
 from docs_src.tasks import results
 from labml_nn.recurrent import mamba2
-from labml_nn.recurrent.mamba2 import Mamba2, ssd_loop, ssd_table
+from labml_nn.recurrent.mamba2 import ssd_loop, ssd_table
 
 PAGE = Page(mamba2)
 WORDS = [7, 1, 1, 1, 9, 1]  # 7 er well so 9 er
@@ -124,17 +123,6 @@ def test_the_table_by_hand():
     assert "(1, 0, 0); (0.050, 0, 0); (0.045, 0, 0)" in figures.table().alt
 
 
-def test_the_three_triangles():
-    """Ones without decay; bands with one Δ; and a chapter that the 9 closes."""
-    assert torch.equal(figures._decays(CHOSEN, 0.0), torch.ones(6, 6).tril().double())
-    bands = figures._decays([0.1] * 6)
-    distances = torch.arange(6)[:, None] - torch.arange(6)
-    torch.testing.assert_close(bands, torch.exp(-0.3 * distances.double()).tril())
-    chosen = figures._decays(CHOSEN)
-    assert chosen[4:, :4].max() < 0.05 and chosen[5, 4] > 0.9 and chosen[3, 0] > 0.9
-    assert "only 0.05 of the first four words" in figures.triangles().alt
-
-
 # The task.
 
 
@@ -152,17 +140,6 @@ def test_a_head_of_each_run_forgets_at_digits():
     for run in results("mamba2", "kept_by_digits")["chosen"]:
         assert len(run) == 4 and min(run) <= 0.02
     PAGE.says("one head in each run keeps 0.02 or less")
-
-
-# Reference.
-
-
-def test_how_long_new_heads_remember():
-    torch.manual_seed(0)
-    mixer = Mamba2(8, 1000, 4, 4)
-    rates = mixer.A_log.exp() * F.softplus(mixer.dt_bias)
-    half_lives = math.log(2) / rates
-    assert half_lives.min() < 1 and 300 < half_lives.max() < 700
 
 
 def test_the_lstm_has_twice_as_many_parameters():

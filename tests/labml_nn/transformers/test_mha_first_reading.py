@@ -82,23 +82,6 @@ def test_the_stage_computes_what_the_module_does():
     check_stage(figure, computed, *whose.sets, within={"share": 0.001, "part": 0.01})
 
 
-def test_output_features_of_both_heads():
-    """Both heads write to *alive*, one to *adjective*, one to *thing*, as the caption says."""
-    dog = figures._attend(attention=figures._module(figures.SECOND_HEAD))[3][0]
-    assert dog.argmax(0).tolist() == [2, 1], "tired, and bone"
-    goals = [figures.FEATURES[row.argmax()] for row in figures.W_O]
-    assert [{*goals[:2]}, {*goals[2:]}] == [{"alive", "adjective"}, {"alive", "thing"}]
-    # A number of a head goes to what its value is made of.
-    for w_v, write in ((figures.W_V, figures.W_O[:2]), (figures.SECOND_HEAD[2], figures.W_O[2:])):
-        assert all(w_v[row.argmax(), j] == 10 for j, row in enumerate(write))
-
-
-def test_what_a_value_says():
-    """One number is 10 for what is alive, one for a thing or an adjective."""
-    _, alive, thing, adjective = figures.X.T
-    assert torch.equal(figures._one()[2], 10 * torch.stack([alive, thing + adjective], 1))
-
-
 @pytest.mark.parametrize("masked", ["not", "padding", "causal and padding"])
 @torch.no_grad()
 def test_the_bare_module_is_the_module(masked):
