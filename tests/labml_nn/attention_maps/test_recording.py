@@ -8,11 +8,8 @@ from torch import nn
 
 import labml_nn
 from labml_nn.attention_maps import attention_maps, matrix_of, record_attention, title_of
-from labml_nn.transformers.feed_forward import FeedForward
 from labml_nn.transformers.feedback import FeedbackAttention
 from labml_nn.transformers.mha import KVCache, MultiHeadAttention
-from labml_nn.transformers.models import Encoder, TransformerLayer
-from labml_nn.transformers.utils import subsequent_mask
 
 T, S, B, C, H, L, V = 5, 7, 2, 12, 3, 2, 11
 SMALL = {"n_vocab": V, "d_model": C, "heads": H, "n_layers": L, "dropout_prob": 0.0}
@@ -140,19 +137,13 @@ def test_a_cache_and_training():
 
 
 def test_the_model_is_as_it_was():
-    layer = TransformerLayer(
-        d_model=C,
-        self_attn=MultiHeadAttention(H, C),
-        feed_forward=FeedForward(C, 28),
-        dropout_prob=0.1,
-    )
-    model = Encoder(layer, L).train()
-    model.layers[0].eval()
+    model, tokens = build("autoregressive").train(), text(T, B)
+    model.stack.layers[0].eval()
     before = {name: dict(vars(module)) for name, module in model.named_modules()}
     with pytest.raises(ZeroDivisionError), record_attention(model):
-        model(torch.randn(T, B, C), subsequent_mask(T))
+        model(tokens)
         raise ZeroDivisionError
-    attention_maps(model, torch.randn(T, B, C), subsequent_mask(T))
+    attention_maps(model, tokens)
     for name, module in model.named_modules():
         after = dict(vars(module))
         assert after.keys() == before[name].keys()

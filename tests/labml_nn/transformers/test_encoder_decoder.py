@@ -1,13 +1,10 @@
 """The sequence-to-sequence language model: batches, state, padding, configuration, errors."""
 
-import functools
 import math
 from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -15,7 +12,6 @@ from labml_nn.sampling import generate
 from labml_nn.transformers.encoder_decoder import (
     EncoderDecoderConfig,
     EncoderDecoderLanguageModel,
-    EncoderDecoderState,
     collate,
     shift,
     to_front,
@@ -27,8 +23,6 @@ TRAINED = Path(__file__).parents[3] / "docs_src" / "results" / "encoder_decoder"
 S, T, B, C, H, FF, V, W = 7, 5, 2, 12, 3, 28, 19, 6
 PAD, START, END = 0, 1, 2
 SPECIAL = {"padding_token": PAD, "start_token": START, "end_token": END}
-few = settings(deadline=None, max_examples=12)
-seeds = st.integers(0, 2**16)
 kinds = pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
 FIELDS = {"n_vocab": V, "d_model": C, "heads": H, "d_ff": FF, "max_len": 20}
 LAYERS = {"n_encoder_layers": 2, "n_decoder_layers": 3}
@@ -41,13 +35,6 @@ def model(**changes) -> EncoderDecoderLanguageModel:
         if "positional" in name or parameter.dim() == 1:
             parameter.data += 0.3 * torch.randn_like(parameter)
     return made.eval()
-
-
-@functools.cache
-def small(positions: str = "sinusoidal", max_len: int = 20) -> EncoderDecoderLanguageModel:
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        return model(positions=positions, max_len=max_len, n_encoder_layers=1, n_decoder_layers=1)
 
 
 def words(length: int, batch: int = B) -> Tensor:
@@ -136,9 +123,12 @@ def test_loss_is_the_mean_over_the_target_and_its_end():
         total += F.cross_entropy(logits[:, 0], torch.tensor([*labels, END]), reduction="sum")
     loss = made.loss(batch.source, batch.target)
     torch.testing.assert_close(loss, total / 4)
-    again, state = made.loss(batch.source, batch.target, return_state=True)
-    assert torch.equal(again, loss)
-    assert isinstance(state, EncoderDecoderState)
+    # Padding may come first.
+    source, labels = (
+        torch.tensor([[3, 4, 5], [PAD, PAD, 8]]).T,
+        torch.tensor([[6, 7], [PAD, PAD]]).T,
+    )
+    torch.testing.assert_close(made.loss(source, labels), loss)
 
 
 def test_loss_of_long_targets_slides_as_generation_does():
@@ -174,31 +164,6 @@ def test_steps_equal_full_recomputation(positions, length=13):
 
 
 # Causality and padding.
-
-
-@few
-@given(
-    seed=seeds,
-    lengths=st.tuples(*[st.integers(1, S)] * 2, *[st.integers(0, T)] * 2),
-    positions=st.sampled_from(["sinusoidal", "learned"]),
-)
-def test_neither_side_nor_amount_of_padding_matters(seed, lengths, positions):
-    torch.manual_seed(seed)
-    made = small(positions=positions, max_len=S)
-    pairs = [(words(lengths[b], 1)[:, 0], words(lengths[2 + b], 1)[:, 0]) for b in range(2)]
-    alone = [made.loss(*collate([pair], PAD)).item() * (len(pair[1]) + 1) for pair in pairs]
-    expected, tokens = sum(alone) / (sum(lengths[2:]) + 2), target(T)
-    one_by_one = [made(tokens[:, [b]], made.encode(pairs[b][0][:, None]))[0] for b in range(2)]
-    last = collate(pairs, PAD)
-    turned = collate([(source.flip(0), labels.flip(0)) for source, labels in pairs], PAD)
-    for source, labels in (last, [each.flip(0) for each in turned]):  # padding last, and first
-        assert made.loss(source, labels).item() == pytest.approx(expected, abs=1e-5)
-        logits, _ = made(tokens, made.encode(source))
-        assert same(logits, torch.cat(one_by_one, 1))
-    # With lengths, anything may follow.
-    source = last[0].masked_fill(last[0] == PAD, 5)
-    logits, _ = made(tokens, made.encode(source, torch.tensor(lengths[:2])))
-    assert same(logits, torch.cat(one_by_one, 1))
 
 
 def test_a_source_of_padding_leaves_finite_results_and_order_matters():

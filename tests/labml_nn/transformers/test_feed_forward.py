@@ -1,11 +1,8 @@
 """The feed-forward network: values, variants, names of parameters and errors."""
 
-import ast
-import re
-from pathlib import Path
-
 import pytest
 import torch
+from lesson_pages import Page, numbers
 from torch import nn
 from torch.nn import functional as F
 
@@ -61,16 +58,12 @@ def test_dropout_is_on_the_hidden_features(x):
 
 
 def test_the_worked_example_of_the_page():
-    page = Path(feed_forward.__file__).read_text(encoding="utf-8")
-    rows = re.findall(r"^\| a (noun|verb) after .*?\| (\(.*?\)) \| −(\d) \| (\(.*?\)),", page, re.M)
-    weights, values = (
-        torch.tensor([ast.literal_eval(row[i].replace("−", "-")) for row in rows]).float()
-        for i in (1, 3)
-    )
+    rows = Page(feed_forward).rows("pattern | weights")
+    weights, biases, values = (torch.tensor([numbers(row[i]) for row in rows]) for i in (1, 2, 3))
     network = FeedForward(4, 2, dropout=0.0, bias2=False)
     with torch.no_grad():
         network.layer1.weight.copy_(weights)
-        network.layer1.bias.copy_(-torch.tensor([float(row[2]) for row in rows]))
+        network.layer1.bias.copy_(biases[:, 0])
         network.layer2.weight.copy_(values.T)
         dog = torch.tensor([1.0, 0, 1, 0])
         assert network.layer1(dog).tolist() == [1, 0]

@@ -2,12 +2,12 @@
 
 import copy
 import math
-import re
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lesson_pages import Page
 
 from labml_nn.transformers import label_smoothing_loss
 from labml_nn.transformers.label_smoothing_loss import LabelSmoothingLoss
@@ -86,12 +86,7 @@ def test_true_dist_is_the_last_target_and_keeps_no_graph():
         ),
         (torch.zeros(3, 5), ZEROS + 5, ValueError, "`target` holds 5"),
         (torch.zeros(3, 5), ZEROS - 100, ValueError, "`target` holds -100"),
-        (
-            torch.zeros(3, 5),
-            ZEROS.float(),
-            TypeError,
-            r"has dtype torch.float32; .* target.long\(\)",
-        ),
+        (torch.zeros(3, 5), ZEROS.float(), TypeError, r"dtype torch.float32; .*target.long\(\)"),
     ],
 )
 def test_wrong_calls(unhooked, x, target, error, message):
@@ -101,14 +96,12 @@ def test_wrong_calls(unhooked, x, target, error, message):
 
 
 def test_the_worked_example_of_the_page():
-    page = label_smoothing_loss.__doc__
-    rows = re.findall(r"^\| (\w+) \| ([01]) \| (0\.\d+) \|$", page, re.M)
-    assert len(rows) == 4
+    page, target = Page(label_smoothing_loss), torch.tensor(0)
+    rows = page.rows("word | without")
     for column, smoothing in ((1, 0.0), (2, 0.1)):
-        q = LabelSmoothingLoss(4, None, smoothing).target_distribution(torch.tensor(0))
-        assert [f"{x:.3g}" for x in q] == [f"{float(row[column]):.3g}" for row in rows]
-    assert f"= {math.log(q[0] / q[1]):.1f}$" in page
+        q = LabelSmoothingLoss(4, None, smoothing).target_distribution(target)
+        assert q.tolist() == pytest.approx([float(row[column]) for row in rows], abs=5e-4)
+    page.has(f"= {math.log(q[0] / q[1]):.1f}$")
     # With these logits the loss is lowest.
-    loss = LabelSmoothingLoss(4, None, 0.1)
     best = torch.tensor([math.log(q[0] / q[1]), 0, 0, 0]).log_softmax(0)
-    assert loss(best, torch.tensor(0)).item() == pytest.approx(0, abs=1e-6)
+    assert LabelSmoothingLoss(4, None, 0.1)(best, target).item() == pytest.approx(0, abs=1e-6)
