@@ -214,13 +214,16 @@ def check_stage(
 ) -> None:
     """Fail unless the script draws at first what the build has drawn, and then what is computed.
 
-    `computed` gets the step and the values of all knobs, for random settings and some `more`. It
+    `computed` gets the step and the values of all knobs, for random settings, those that a choice
+    makes, and some `more`. It
     returns what is to be seen, under the names of the elements: numbers (tensors, and lists in
     lists) or texts; those of an attribute under ``"name attribute"``; which ones have a class under
     ``"name .class"``; and under ``"says"`` what the sentence has in it. Numbers may be off by half
     of their last digit, or by what `within` says.
     """
-    settings = [_first(figure) | dict(one) for one in (*random_settings(figure, count), *more)]
+    chosen = [one for knob in figure.stage.knobs for one in getattr(knob, "sets", None) or ()]
+    settings = [*random_settings(figure, count), *chosen, *more]
+    settings = [_first(figure) | dict(one) for one in settings]
     first, *later = play(figure, {}, *settings)
     _check_first(figure, first, 0.06)
     for setting, shown in zip(settings, later, strict=True):

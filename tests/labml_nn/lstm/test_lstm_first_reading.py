@@ -5,12 +5,11 @@ import re
 
 import pytest
 import torch
-from lesson_pages import Page, numbers, result
+from lesson_pages import Page, result
 from stages import check_stage
 
 from docs_src.figures import live
 from docs_src.figures import lstm as figures
-from docs_src.gates import disc
 from docs_src.tasks import last_bracket, results
 from docs_src.tasks import lstm as task
 from labml_nn import lstm
@@ -103,14 +102,10 @@ def test_how_far_the_gradient_reaches():
     elman = figures._arriving(None)
     # Along the cell states alone, the product of the gates; more arrives in fact.
     assert figures._arriving(0.0, cut=True)[at(10)] == pytest.approx(0.5**10, abs=5e-4)
-    PAGE.says("The graph has more, {:.3f}", zero[at(10)])
+    PAGE.has(f"The graph has more, {zero[at(10)]:.3f}")
     assert zero[at(30)] < elman[at(30)]
     assert one[at(30)] / elman[at(30)] == pytest.approx(10, abs=2)
-    PAGE.says("with 3 about half is left after 50")
-    assert three[at(50)] == pytest.approx(0.5, abs=0.05) and three[at(30)] > 0.5
-    three, one = (figures._arriving(bias, cut=True) for bias in (3.0, 1.0))
-    assert three[at(50)] == pytest.approx(gate(3) ** 50, abs=0.025)
-    assert elman[at(30)] / 3 < one[at(30)] < elman[at(30)]
+    assert three[at(50)] == pytest.approx(0.5, abs=0.05), "with 3 about half is left after 50"
 
 
 @torch.no_grad()
@@ -156,13 +151,9 @@ def test_the_stage_computes_what_the_module_computes():
             "kept": [found["f"][t] * old],
             "added": [found["i"][t] * found["g"][t]],
         }
-        for valve, place in (("i", "input"), ("f", "forget"), ("o", "output")):
-            large = disc(*figures.CELL[place], figures.CELL["r"], found[valve][t])
-            seen |= {
-                f"gate-{valve} d": numbers(large),
-                f"gate-{valve}-number": [found[valve][t]],
-                f"gates-{valve}-number": found[valve],
-            }
+        for valve in "ifo":
+            seen[f"gate-{valve}-number"] = [found[valve][t]]
+            seen[f"gates-{valve}-number"] = found[valve]
         return seen
 
     check_stage(figures.line_by_hand(), computed)

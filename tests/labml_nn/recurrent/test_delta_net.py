@@ -46,8 +46,7 @@ def test_a_gated_layer_with_open_gates_has_the_memory_of_one_without():
 
 
 @pytest.mark.parametrize(
-    ("kind", "chunks"),
-    [(DeltaNet, delta_rule_chunks), (GatedDeltaNet, gated_delta_rule_chunks)],
+    ("kind", "chunks"), [(DeltaNet, delta_rule_chunks), (GatedDeltaNet, gated_delta_rule_chunks)]
 )
 @pytest.mark.parametrize(("allowed", "most"), [(False, 1.0), (True, 2.0)])
 def test_rates_reach_two_only_where_they_may(monkeypatch, kind, chunks, allowed, most):

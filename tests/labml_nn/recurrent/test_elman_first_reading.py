@@ -97,7 +97,6 @@ def test_the_stage_computes_what_the_layer_computes():
             "bar height": (shares * place["high"]).clamp(min=1),
             f"bar .p-t{figures.RIGHT}": [i == target for target in targets for i in range(4)],
             "share": p,
-            "at stroke-opacity": [float(t == step) for t in range(4)],
             "says": [
                 f"After {text[: step + 1]} the right letter, {text[step + 1]},",
                 f"costs {-p.log().mean():.2f} nats",

@@ -211,11 +211,7 @@ def test_half_precision_keeps_a_memory_in_single(which, half):
 )
 @pytest.mark.parametrize(
     ("which", "module", "name"),
-    [
-        ("elman", "recurrent.elman", "Elman"),
-        ("lstm", "lstm", "LSTM"),
-        ("gru", "lstm.gru", "GRU"),
-    ],
+    [("elman", "recurrent.elman", "Elman"), ("lstm", "lstm", "LSTM"), ("gru", "lstm.gru", "GRU")],
 )
 def test_wrong_inputs_and_states_are_explained(unhooked, which, module, name, x, state, said):
     """By the classes without shape checks of the test suite, as users import them."""

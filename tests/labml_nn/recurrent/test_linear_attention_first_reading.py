@@ -12,11 +12,7 @@ from docs_src.matrix_memory import PEOPLE
 from docs_src.tasks import linear_attention as task
 from docs_src.tasks import results
 from labml_nn.recurrent import linear_attention
-from labml_nn.recurrent.linear_attention import (
-    ShortConvolution,
-    feature_map,
-    linear_attention_loop,
-)
+from labml_nn.recurrent.linear_attention import ShortConvolution, feature_map, linear_attention_loop
 
 PAGE = Page(linear_attention)
 ANN, BEN, CLEO = (tensor(PEOPLE[name]) for name in ("Ann", "Ben", "Cleo"))
@@ -137,7 +133,6 @@ def test_the_stage_computes_what_the_lesson_computes():
             "has": values[t],
             # What is seen on the way.
             "weight": (keys @ keys.T)[torch.ones(4, 4).tril().bool()],
-            "row stroke-opacity": [float(i == t) for i in range(4)],
             "before": memory(t),
             "after": memory(t + 1),
             "kept": memory(begin),
@@ -146,8 +141,6 @@ def test_the_stage_computes_what_the_lesson_computes():
             "own": own,
             "part-memory": keys[t] @ memory(begin),
             "part-own": near @ own,
-            "cut stroke-opacity": [float(i % size == 0) for i in (1, 2, 3)],
-            f"place .p-t{figures.WEIGHT}": [begin <= i < begin + size for i in range(4)],
             "says": [f"After token {t + 1}, {figures.TOKENS[t]}, all three find"],
         }
         seen |= dict.fromkeys(("key", "query", "ask"), keys[t])

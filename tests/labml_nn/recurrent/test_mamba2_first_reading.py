@@ -85,7 +85,6 @@ def test_the_stage_is_the_loop():
             "old height": [high * one for one in below],
             "new height": [high * one for one in above],
             "new y": [foot - high * (a + b) for a, b in zip(below, above, strict=True)],
-            "at stroke-opacity": [float(own == step) for own in figures.STEP_OF],
             "says": [f"After {figures.WORDS[last]} the bucket holds {levels[last]:.2f}:"],
         }
 

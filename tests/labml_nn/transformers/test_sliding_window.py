@@ -80,35 +80,3 @@ def test_padding_takes_room_and_no_position(sequence, length):
         if token != PAD:
             assert x[t, 0] == sum(each * 100.0**p for p, each in enumerate(context))
         assert x[t, 1] == number(list(range(1, 26)), t, length)
-
-
-def test_work_per_token_is_constant():
-    reads = []
-
-    def count(tokens, positions, real, caches):
-        assert positions.max() < 8 and real is None
-        reads.append(len(tokens))
-        return run(tokens % 100, positions, real, caches)
-
-    window = None
-    for token in column(range(1, 1001)):
-        _, window = call(token[None], window, count, max_len=8)
-    assert sum(reads) < 2 * 1000
-    assert set(reads) == {1, 5}  # a token, or what remains of the window and a token
-
-
-def test_a_window_is_a_value_without_gradients():
-    weight = torch.ones((), dtype=torch.float64, requires_grad=True)
-
-    def scaled(tokens, positions, real, caches):
-        x = run(tokens, positions, real, caches)
-        caches[0].values = caches[0].values * weight
-        return x * weight
-
-    x, window = call(column([1, 2, 3]), model=scaled)
-    assert x.requires_grad and not window.layers[0][1].requires_grad
-    before = [x.clone() for x in (window.tokens, window.real, *window.layers[0])]
-    outputs = [call(column([4, 5, 6]), window)[0] for _ in range(2)]
-    assert torch.equal(*outputs)
-    after = [window.tokens, window.real, *window.layers[0]]
-    assert all(map(torch.equal, after, before))

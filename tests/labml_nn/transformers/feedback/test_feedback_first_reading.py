@@ -160,10 +160,7 @@ def test_the_stage_of_layers_follows_the_program():
             for layer in range(4)
         }
         count = sum(k <= min(step, layers) for k in known)
-        return seen | {
-            "line": [f"x = {x:.0f}", f"y = {y:.0f}"],
-            "says": [f"{count} of 5 results"],
-        }
+        return seen | {"line": [f"x = {x:.0f}", f"y = {y:.0f}"], "says": [f"{count} of 5 results"]}
 
     check_stage(figures.layers(), computed)
 
