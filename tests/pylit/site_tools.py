@@ -98,8 +98,11 @@ def figures(**alts: str) -> str:
 
 
 def edit(root: Path, name: str, old: str, new: str) -> None:
-    """Replace a text of a file, which has it."""
+    """Replace a text of a file, which has it; a file that is not there begins empty."""
     path = root / name
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
     text = path.read_text(encoding="utf-8")
     assert old in text
     path.write_text(text.replace(old, new), encoding="utf-8")

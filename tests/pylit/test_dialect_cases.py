@@ -7,7 +7,8 @@ headline, ``* item`` an item of a list, and ``(Note) text`` an alert. The cases 
 file of ``golden/dialects``: a docstring, ``=>``, and its blocks, a line each; ``====`` parts cases.
 """
 
-from html.parser import HTMLParser
+import re
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -18,49 +19,27 @@ from pylit.notes.dialects import dialect_of
 GOLDEN = Path(__file__).parent / "golden/dialects"
 
 
-class Seen(HTMLParser):
-    """The blocks of a note in the short form."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.blocks: list[str] = []
-        self._open: list[str] = []
-        self._title = ""
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        name = dict(attrs).get("class") or ""
-        opened = self._open[-1:] == ["dd"] and self.blocks[-1].endswith("= ")
-        begins = {"dt": "", "li": "* ", "pre": "<", "h1": "# ", "h2": "# ", "h3": "# ", "hr": "--"}
-        begins["p"] = "[" if name == "label" else "(" if name == "markdown-alert-title" else ""
-        alert = self.blocks and self.blocks[-1].endswith(") ")
-        item = self._open[-1:] == ["li"] and self.blocks[-1] == "* "
-        if tag in begins and not (tag == "p" and (opened or alert or item)):
-            self.blocks.append(begins[tag])
-        if tag == "dd":
-            self.blocks[-1] += " = "
-        if tag == "p":
-            self._title = begins["p"]
-        if tag not in ("hr", "br"):
-            self._open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        self._open.pop()
-        if tag == "p" and self._title:
-            self.blocks[-1] += {"[": "]", "(": ") "}[self._title]
-            self._title = ""
-        if tag == "pre":
-            self.blocks[-1] = f"{self.blocks[-1].rstrip()}>"
-
-    def handle_data(self, data: str) -> None:
-        if self._open and (data.strip() or self._open[-1] not in ("dl", "dd", "ul", "div")):
-            self.blocks[-1] += data
+#: Tags, and what they are in the short form. A paragraph goes on where a term or an item begins.
+SHORT = {
+    r'<p class="label">(.*?)</p>': r"\n[\1]",
+    r'<p class="markdown-alert-title">(.*?)</p>\s*(<p>)?': r"\n(\1) ",
+    r"</dt>\s*<dd>\s*(<p>)?": " = ",
+    r"<li>\s*(<p>)?": r"\n* ",
+    r"<h\d[^>]*>": r"\n# ",
+    r"<hr[^>]*>": r"\n--",
+    r"<pre.*?>(.*?)\s*</code></pre>": "\n\ue000\\1\ue001",
+    r"<(p|dt|summary|div)\b[^>]*>": r"\n",
+    r"<[^>]*>": "",
+}
 
 
 def seen(text: str, dialect: str) -> list[str]:
     """What a reader sees of a docstring, in the short form."""
-    read = Seen()
-    read.feed(render(text.strip("\n"), docstrings=dialect, own=False).html)
-    blocks = (" ".join(block.split()).removesuffix(" =") for block in read.blocks)
+    shown = render(text.strip("\n"), docstrings=dialect, own=False).html.replace("\n", " ")
+    for tags, short in SHORT.items():
+        shown = re.sub(tags, short, shown)
+    shown = unescape(shown).replace("\ue000", "<").replace("\ue001", ">")
+    blocks = (" ".join(block.split()).removesuffix(" =") for block in shown.split("\n"))
     return [*filter(None, blocks)]
 
 
