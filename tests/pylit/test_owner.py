@@ -6,6 +6,7 @@ import re
 import shutil
 import threading
 from functools import partial
+from pathlib import Path
 
 import pytest
 import yaml
@@ -14,7 +15,7 @@ from site_tools import SITE, build, cache, make_site, read, succeed
 
 from pylit.addresses import Anchors, github_slug
 from pylit.cli import main
-from pylit.config import has_settings, settings
+from pylit.config import has_settings
 from pylit.diagnostics import Severity
 from pylit.model import Definition, Target
 from pylit.outputs.assets import accent_rule, contrast
@@ -22,6 +23,7 @@ from pylit.scaffold import init_workflow
 from pylit.site.readme import for_pages
 from pylit.source.inventories import _answer, inventory
 
+READMES = Path(__file__).parent / "golden/readme"
 PYPROJECT = """\
 [project]
 name = "Great"
@@ -32,22 +34,7 @@ urls.Source = "https://github.com/some/one"
 [tool.pylit]
 sources = ["pkg"]
 """
-README = """\
-<p align="center">
-    <img src="https://example.org/logo.png" width="9">
-    <a href="https://example.org">Home</a>
-</p>
-
-[![Tests](https://example.org/b.svg)](https://example.org) ![x](y.png)
-
-<h1>Great</h1>
-
-See [the guide](docs/guide.md "now"), [code](pkg/one.py), `<b>` and <https://example.org>.
-
-```html
-<b>kept</b> ![kept](x.png)
-```
-"""
+README = (READMES / "badges.md").read_text(encoding="utf-8")
 #: No settings, and no pages beside the modules.
 BARE = {f"docs_src/{name}": "" for name in ("site.toml", "pages/index.md", "pages/notes.md")}
 SETTINGS = BARE | {"docs_src/site.toml": 'title = "T"\nsources = ["pkg"]\n'}
@@ -250,12 +237,6 @@ def test_the_workflow_builds_publishes_and_may_do_no_more(tmp_path):
     assert not any("${{" in command for command in commands), "no text of others in a command"
 
 
-def test_every_setting_is_described():
-    every = list(settings())
-    assert ("sources", "required") in [(key, default) for key, _, _, default in every]
-    assert all(about.endswith(".") and expected for _, about, expected, _ in every)
-
-
 @pytest.mark.parametrize(
     "written",
     [
@@ -276,39 +257,7 @@ def test_all_may_be_put_together(written):
     assert public == ("ABC" if "f()" in written else "AB")
 
 
-GITHUB = """\
-# Great
-It makes **all** things great.
-
-<a name="top"></a>
-
-[a](#-install) [b](#load--save) [c](#my_name) [d](#usage-1) [e](#top) [f](#great) [g](#results)
-[h](#put) [`code`](pkg/one.py) [i](#by-hand) [j](#back)
-
-<h3 id="by-hand">By <em>hand</em></h3>
-
-See <a id="back" href="#put">above</a>.
-## 🚀 Install
-<a name="put"></a>
-## Load / Save
-## my_name
-## Usage
-1. Add this:
-
-    ```html
-    <div id="app"></div>
-    ```
-
-### Usage
-Or this:
-
-    <script src="app.js"></script>
-    see [x](y.md) and ![z](z.png)
-
-A claim.[^1]
-## Results
-[^1]: The note of it.
-"""
+GITHUB = (READMES / "github.md").read_text(encoding="utf-8")
 
 
 def test_a_readme_is_the_markdown_of_github(tmp_path):

@@ -1,6 +1,5 @@
 """What templates get of a page, and what readers find of it."""
 
-import html
 import re
 from pathlib import Path
 
@@ -11,9 +10,8 @@ from pylit_sources import draft, parse
 from pylit.addresses import paper_url
 from pylit.config import SiteConfig
 from pylit.diagnostics import Report
-from pylit.model import SourceFile
 from pylit.notes.tex import Rendered, formula_faults
-from pylit.pages.draft import TEMPLATE_IDS, Drafter, prose_target
+from pylit.pages.draft import TEMPLATE_IDS, Drafter
 from pylit.pages.navigation import Place, place
 from pylit.pages.render import Renderer, page_view
 from pylit.site.inputs import front_matter_faults
@@ -93,13 +91,6 @@ def test_front_matter_and_outline():
 )
 def test_without_a_summary_the_first_paragraph_stands_for_it(text, summary):
     assert view_of(f'"""\n{text}\n"""\n').draft.summary == summary
-
-
-def test_a_link_to_a_markdown_file_leads_to_its_page():
-    source = SourceFile(Path("n.md"), "notes", "docs_src/pages/notes.md", False, True, "", "")
-    notes = {"notes.md": prose_target(source, "notes.html")}
-    page = draft(parse(TEXT), notes)
-    assert 'href="../notes.html"' in page.sections[-2].notes[0].html
 
 
 def test_a_draft_stands_while_the_answers_do():
@@ -229,11 +220,3 @@ def test_a_short_introduction_has_no_end():
     page = page_of("word " * 100)
     assert "line-by-line" not in page
     assert page.index('class="import"') < page.index('id="in-numbers"')
-
-
-def test_annotations_and_checks_are_quiet():
-    page = page_of("word")
-    code = re.sub(r"</?(?!/?span)[a-z]+[^>]*>", "", page)
-    quiet = re.findall(r'<span class="q">((?:(?!</?span).|<span[^>]*>[^<]*</span>)*)</span>', code)
-    found = [html.unescape(re.sub("<[^>]*>", "", part)) for part in quiet]
-    assert found == [": int", ': "b.Y | None"', "-> a.X", "check_size(x)", ": int"]

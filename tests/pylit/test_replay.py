@@ -117,11 +117,8 @@ def replay_total():
     yield {"T": ["two", "words"]}
     total(np.array([[1, 2, 3], [4, 5, 6]], dtype=np.float32))
 '''
-SITE = {
-    "docs_src/traces/axes.toml": "",
-    "docs_src/traces/pkg/work.py": RUNS,
-    "pkg/work.py": WORK,
-}
+AXES, TRACES = "docs_src/traces/axes.toml", "docs_src/traces/pkg/work.py"
+SITE = {AXES: "", TRACES: RUNS, "pkg/work.py": WORK}
 
 
 def replays(root):
@@ -133,7 +130,7 @@ def replays(root):
 def test_a_page_names_the_file_of_its_replays_which_come_in_their_order(tmp_path, started):
     second = RUNS[RUNS.index("def replay_total") :].replace("replay_total", "replay_again")
     second = second.replace("Two words", "Once more").replace("* `return`:", "* Sum, `return`:")
-    succeed(make_site(tmp_path, SITE | {"docs_src/traces/pkg/work.py": f"{RUNS}\n\n{second}"}))
+    succeed(make_site(tmp_path, SITE | {TRACES: f"{RUNS}\n\n{second}"}))
     data, other = replays(tmp_path)
     assert (data["title"], data["texts"]) == ("Two words", {"T": ["two", "words"]})
     assert data["text"] == "<p>They have <em>three</em> features each.</p>"
@@ -162,7 +159,7 @@ def test_a_page_names_the_file_of_its_replays_which_come_in_their_order(tmp_path
     moved, _ = replays(tmp_path)
     assert [s["line"] - 2 for s in moved["steps"]] == [s["line"] for s in data["steps"]]
     assert not any(started)
-    edit(tmp_path, "docs_src/traces/pkg/work.py", "Twice", "Now twice")
+    edit(tmp_path, TRACES, "Twice", "Now twice")
     succeed(tmp_path)
     assert "Now twice as large." in replays(tmp_path)[0]["stops"][0]["note"]
 
@@ -171,7 +168,6 @@ def test_axes_have_the_letters_that_suit_the_texts(tmp_path):
     """A function that was traced with S and with T rows is replayed with those of T."""
     work = """
     import numpy as np
-
 
     def total(x):
         kept = np.full(
@@ -182,48 +178,33 @@ def test_axes_have_the_letters_that_suit_the_texts(tmp_path):
     """
     runs = """
     import numpy as np
-
     from pkg.work import total
-
 
     def trace_total(S, T, C):
         for rows in (S, T):
             total(np.ones((rows, C)))
-
 
     def replay_total():
         \"\"\"Two words\"\"\"
         yield {"S": ["a", "b", "c"], "T": ["two", "words"], "H": "12345"}
         total(np.zeros((2, 3)))
     """
-    files = {"pkg/work.py": dedent(work), "docs_src/traces/pkg/work.py": dedent(runs)}
-    succeed(make_site(tmp_path, SITE | files))
+    succeed(make_site(tmp_path, SITE | {"pkg/work.py": dedent(work), TRACES: dedent(runs)}))
     (data,) = replays(tmp_path)
     by_name = {name: data["tensors"][i] for step in data["steps"] for name, i in step["values"]}
     assert (by_name["returns"]["axes"], by_name["returns"]["along"]) == (["T", "C"], ["T", ""])
     assert (by_name["kept"]["axes"], by_name["kept"]["along"]) == (["T", "H"], ["T", "H"])
     # To the last parenthesis.
-    assert [(step["line"], step["last"]) for step in data["steps"]] == [(5, 5), (6, 9), (10, 10)]
+    assert [(step["line"], step["last"]) for step in data["steps"]] == [(4, 4), (5, 8), (9, 9)]
 
 
 def test_memory_that_was_never_written_is_not_a_number(tmp_path):
-    code = """
-    import torch
-
-
-    def total(x):
-        kept = torch.empty(300)
-        kept[0] = 1
-        return kept
-    """
+    code = "import torch\n\ndef total(x):\n    kept = torch.empty(300)\n    kept[0] = 1\n    return kept\n"
     runs = RUNS.replace("scaled", "kept").replace("`x * 2.0`", "`torch.empty`")
-    files = {"pkg/work.py": dedent(code), "docs_src/traces/pkg/work.py": runs}
-    succeed(make_site(tmp_path, SITE | files))
+    succeed(make_site(tmp_path, SITE | {"pkg/work.py": code, TRACES: runs}))
     (data,) = replays(tmp_path)
-    made, written = (data["steps"][n]["values"][0][1] for n in (1, 2))
-    assert unpack(data["tensors"][made]).isnan().all()
-    found = unpack(data["tensors"][written])
-    assert found[0] == 1 and found[1:].isnan().all()
+    made, found = (unpack(data["tensors"][data["steps"][n]["values"][0][1]]) for n in (1, 2))
+    assert made.isnan().all() and found[0] == 1 and found[1:].isnan().all()
 
 
 FAULTS = [
@@ -246,12 +227,12 @@ def test_faults_have_their_place(tmp_path):
         files |= {f"docs_src/traces/pkg/work{number}.py": runs, f"pkg/work{number}.py": WORK}
     report = build(make_site(tmp_path, files)).report
     for number, (_, _, line, said) in enumerate(FAULTS):
-        here = [d for d in report if d.path == f"docs_src/traces/pkg/work{number}.py"]
-        assert any(d.line == line and re.search(said, str(d)) for d in here), (said, here)
+        place = (f"docs_src/traces/pkg/work{number}.py", line)
+        found = [str(d) for d in report if (d.path, d.line) == place]
+        assert any(re.search(said, each) for each in found), (said, found)
 
 
 def test_a_replay_without_a_title_is_refused():
     node = ast.parse("def replay_it():\n    yield {}").body[0]
-    report = Report()
-    assert read_replay(node, "traces/m.py", report) is None
+    assert read_replay(node, "traces/m.py", report := Report()) is None
     assert "needs a docstring" in str(next(iter(report)))

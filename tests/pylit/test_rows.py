@@ -38,20 +38,6 @@ def test_a_note_is_beside_the_code_that_it_explains_however_long_it_is():
     assert [line.number for block in row.blocks for line in block.lines] == [5]
 
 
-def test_every_line_is_shown_once():
-    sections = [
-        section("<p>a</p>" * 300, code(1, 3)),
-        section("<p>f</p>", code(5, 2), "f"),
-        section("", code(8, 4)),
-        section(f"<p>{'word ' * 150}</p>", code(13), "C"),
-        section("<p>b</p>", code(14), "C.d"),
-        section("<p>b</p>"),
-    ]
-    blocks = [block for row in rows(sections) for block in row.blocks]
-    numbers = [line.number for block in blocks for line in block.lines]
-    assert numbers == [1, 2, 3, 5, 6, 8, 9, 10, 11, 13, 14]
-
-
 P, H, FIGURE = "<p>a &gt; b<br>c</p>\n", '<h2 id="h">T</h2>\n', '<figure class="fig">f</figure>\n'
 CODE = '<pre class="fence"><code>x</code></pre>\n'
 TABLE = '<div class="table-scroll"><table></table></div>'

@@ -85,11 +85,6 @@ def test_queries_and_texts_have_the_same_terms():
     assert found == [terms(text) for text in texts]
 
 
-def test_chinese_is_found_by_pairs_of_characters():
-    assert terms("Transformer模型") == ["transformer", "模型"]
-    assert terms("注意力机制。用 2 头") == ["注意", "意力", "力机", "机制", "用", "2", "头"]
-
-
 def with_index(pages, code):
     """What an expression is where the scripts have the index of these pages."""
     with SearchIndex() as index:

@@ -202,12 +202,6 @@ def test_a_run_that_reads_notes_runs_again_when_they_change(tmp_path, started):
     assert not any(old in chips(tmp_path, page) for old, page in zip(before, pages, strict=True))
 
 
-def test_a_package_of_somebody_else_is_never_imported(tmp_path, started):
-    root = make_site(tmp_path, SITE | {"pkg/one.py": "raise SystemExit('imported')\n"})
-    succeed(root, sources=(root / "pkg",))
-    assert started == []
-
-
 #: A module, the code of its run, and what each of its runs says.
 BROKEN = {
     "slow": (

@@ -54,12 +54,6 @@ def test_what_the_build_has_drawn_is_what_the_script_draws_first(folder):
             check_first(other, folder=folder)
 
 
-def test_a_script_that_fails_fails_the_test(folder):
-    (folder / "double.js").write_text("stages.double = () => missing;")
-    with pytest.raises(AssertionError, match="missing is not defined"):
-        play(figure(), {}, folder=folder)
-
-
 def test_what_a_page_gets_of_a_stage():
     picture = figure().picture()
     above, _, below = picture.partition('<div class="panels by-step"')

@@ -12,7 +12,7 @@ from site_tools import SITE, build, edit, make_site, pages, read, succeed, tree
 
 from pylit.cli import main
 from pylit.languages.blocks import read_blocks
-from pylit.languages.translations import TranslatedTerms, missing, passages, refreshed
+from pylit.languages.translations import TranslatedTerms, missing, refreshed
 from pylit.model import Module, Note, Section, SourceFile, Span
 from pylit.notes.glossary import Term
 from pylit.runs.shapes.replay import translated_script
@@ -101,29 +101,30 @@ def test_a_file_has_a_block_for_each_passage_with_its_english(tmp_path):
 def test_a_page_has_its_translation_with_the_same_code_and_anchors(built):
     page, english = read(built, "zh/pkg/one.html"), read(built, "pkg/one.html")
     assert "<h1>第一</h1>" in page and "一号。" in page and "不止没有。" in page
-    for anchor in ("One", "One.say", "what-is-one"):
-        assert f'id="{anchor}"' in page and f'id="{anchor}"' in english
     assert "More than none" not in page and "<mjx-container" in page
-    # It says where a reader may mend it.
-    assert f'href="https://github.com/someone/small/edit/main/{ONE}"' in page
+    anchors = [set(re.findall(r' id="([\w.-]+)"', text)) for text in (page, english)]
+    assert anchors[0] == anchors[1] > {"One", "One.say", "what-is-one"}
     code = re.compile(r'<div class="c".*?</div>', re.DOTALL)
     plain = [re.sub(r'href="[^"]*"', "", "".join(code.findall(text))) for text in (page, english)]
     assert plain[0] == plain[1]
+    # It says where a reader may mend it.
+    assert f'href="https://github.com/someone/small/edit/main/{ONE}"' in page
 
 
 def test_pages_of_both_languages_lead_to_each_other(built):
     page, english = read(built, "zh/pkg/one.html"), read(built, "pkg/one.html")
     assert 'href="../../pkg/one.html" lang="en" hreflang="en"' in page
     assert re.search(r'href="../zh/pkg/one.html" lang="zh[^"]*" hreflang="zh', english)
+    base = "https://example.org/small/"
     for text in (page, english):
         found = dict(re.findall(r'rel="alternate" hreflang="([^"]*)" href="([^"]*)"', text))
-        assert found.pop("x-default") == found["en"] == "https://example.org/small/pkg/one.html"
-        assert [*found.values()][1] == "https://example.org/small/zh/pkg/one.html"
-    assert '<link rel="canonical" href="https://example.org/small/zh/pkg/one.html">' in page
+        assert found.pop("x-default") == found["en"] == f"{base}pkg/one.html"
+        assert [*found.values()][1] == f"{base}zh/pkg/one.html"
+    assert f'<link rel="canonical" href="{base}zh/pkg/one.html">' in page
+    assert "small/zh/pkg/one.html" in read(built, "sitemap.xml")
     # A page without a translation has no such link.
     assert "hreflang" not in read(built, "pkg/two.html")
     assert "zh/pkg/two.html" not in pages(built / "site")
-    assert "small/zh/pkg/one.html" in read(built, "sitemap.xml")
 
 
 def test_the_search_of_a_language_finds_its_pages_and_what_it_lacks(built):
@@ -179,17 +180,12 @@ def test_a_note_that_moves_keeps_its_translation_on_another_page_too(root):
 
 
 def test_what_is_no_longer_in_english_is_kept_at_the_end(root):
-    edit(root, "pkg/one.py", "        # A note on the body, with $c$.\n", "")
+    note, place = "A note on the body, with $c$.", "One.say, 1"
+    edit(root, "pkg/one.py", f"        # {note}\n", "")
     for _ in range(2):
         translate(root)
-        assert (
-            (root / ONE)
-            .read_text()
-            .endswith(
-                f"# no longer in English: One.say, 1 · {blocks_of(root)[-1].hash}\n\n"
-                f"> A note on the body, with $c$.\n\n{TEXTS['One.say, 1']}\n"
-            )
-        )
+        title = f"# no longer in English: {place} · {blocks_of(root)[-1].hash}"
+        assert (root / ONE).read_text().endswith(f"{title}\n\n> {note}\n\n{TEXTS[place]}\n")
     succeed(root)
 
 
@@ -248,40 +244,37 @@ CHINESE = "# 注\n\n$a + b$，`One`：[二](../../pkg/two.py)，见 [@abel2001on
 def test_a_translation_has_the_formulas_and_links_of_its_note(tmp_path, old, new, message):
     files = {"docs_src/references.bib": WORK, "docs_src/pages/notes.md": ENGLISH}
     begin(tmp_path, "notes", files=files)
-    fill(tmp_path, NOTES, {"page, 1": CHINESE.replace(old, new)})
+    text = CHINESE.replace(old, new)
+    fill(tmp_path, NOTES, {"page, 1": text})
     (fault,) = build(tmp_path, check=True).report
-    line = (
-        (tmp_path / NOTES).read_text().split("\n").index(CHINESE.replace(old, new).split("\n")[0])
-    )
-    assert (fault.path, fault.line, fault.code) == (NOTES, line + 1, "translation")
+    assert (fault.path, fault.code) == (NOTES, "translation")
+    before = (tmp_path / NOTES).read_text().partition(text)[0]
+    assert fault.line == before.count("\n") + 1, "it is told where the translation begins"
     assert fault.source_line.startswith("# page, 1 · ") and fault.message.startswith(message)
 
 
 def test_faults_of_a_translation_are_told_where_it_is_written(tmp_path):
     begin(tmp_path, "pkg.one")
     fill(tmp_path, ONE, TEXTS | {"page, 1": "一行。\n\n它有 $a + b$ 和 `One.say`[^1]。"})
-    faults = [(d.path, d.line, d.code) for d in build(tmp_path).report]
+    (fault,) = build(tmp_path).report
     line = (tmp_path / ONE).read_text().split("\n").index("一行。") + 3
-    assert faults == [(ONE, line, "anchor-broken")]
-
-
-GLOSSARY = "state | state, states\n: What it hands on.\n\nkey |\n: See [one](../pkg/one.py).\n"
+    assert (fault.path, fault.line, fault.code) == (ONE, line, "anchor-broken")
 
 
 def test_terms_are_those_of_the_glossary(tmp_path):
+    glossary = "state | state, states\n: What it hands on.\n\nkey |\n: See [one](../pkg/one.py).\n"
     english = "# Notes\n\nA state, and a key of [two](../../pkg/two.py).\n"
-    files = {"docs_src/glossary.md": GLOSSARY, "docs_src/pages/notes.md": english}
+    files = {"docs_src/glossary.md": glossary, "docs_src/pages/notes.md": english}
     begin(tmp_path, "glossary", "notes", files=files)
     words = {
         "state": "状态 | 状态, 态\n: 交给下一步的东西。",
         "key": "键 |\n: 见[一](../pkg/one.py)。",
     }
     fill(tmp_path, "docs_src/locale/zh/glossary.md", words)
-    notes = "docs_src/locale/zh/pages/notes.md"
-    fill(tmp_path, notes, {"page, 1": "# 笔记\n\n[二](../../pkg/two.py)的情形和钥匙。"})
+    fill(tmp_path, NOTES, {"page, 1": "# 笔记\n\n[二](../../pkg/two.py)的情形和钥匙。"})
     (fault,) = build(tmp_path).report
     assert "“state” in other words than the glossary, “状态”" in fault.message
-    edit(tmp_path, notes, "情形", "状态")
+    edit(tmp_path, NOTES, "情形", "状态")
     succeed(tmp_path)
     link = '<a class="x g" href="glossary.html#state" data-x>状态</a>'
     assert link in read(tmp_path, "zh/notes.html")
@@ -289,16 +282,20 @@ def test_terms_are_those_of_the_glossary(tmp_path):
     assert "交给下一步" in read(tmp_path, "assets/previews/zh/glossary.js")
 
 
-def test_terms_are_found_as_whole_words():
+@pytest.mark.parametrize(
+    ("term", "english", "chinese", "unused"),
+    [
+        ("门", "Gates and a gate.", "路。", ["Gates", "gate"]),
+        ("门", "Gates and a gate.", "遗忘门。", []),
+        ("门", "A gateway.", "路。", []),
+        ("门", "A gate.", "一个 gate。", []),
+        ("门（gate）", "A gate.", "遗忘门。", []),
+    ],
+)
+def test_terms_are_found_as_whole_words(term, english, chinese, unused):
     terms = [Term("gate", ("gate", "gates"), "", 1, "gate")]
-    known = TranslatedTerms(terms, [Term("门", ("门控",), "", 1, "gate")])
-    unused = [*known.unused("Gates and a gate.", "路。")]
-    assert unused == [("Gates", "门控"), ("gate", "门控")]
-    assert not [*known.unused("Gates and a gate.", "遗忘门。")]
-    assert not [*known.unused("A gateway.", "路。")]
-    assert not [*known.unused("A gate.", "一个 gate。")]
-    beside = TranslatedTerms(terms, [Term("门（gate）", ("门控",), "", 1, "gate")])
-    assert not [*beside.unused("A gate.", "遗忘门。")]
+    known = TranslatedTerms(terms, [Term(term, ("门控",), "", 1, "gate")])
+    assert [*known.unused(english, chinese)] == [(word, "门控") for word in unused]
 
 
 def test_the_interface_has_words_of_the_language(tmp_path):
@@ -308,9 +305,8 @@ def test_the_interface_has_words_of_the_language(tmp_path):
     assert "路线" in page and "搜索" in page and ">English</a>" in page
     assert '"Copy": "复制"' in page or "\\u590d\\u5236" in page
     assert "搜索" not in read(tmp_path, "pkg/one.html")
-    assert re.search(
-        r'<a href="zh/index.html" hreflang="[^"]*">这个地址', read(tmp_path, "404.html")
-    )
+    missing = '<a href="zh/index.html" hreflang="[^"]*">这个地址'
+    assert re.search(missing, read(tmp_path, "404.html"))
     # Words that are needed and have none are listed.
     assert '\n"All" = ""\n' in (tmp_path / WORDS).read_text()
     assert '"Search" = ""' not in (tmp_path / WORDS).read_text()
@@ -413,9 +409,8 @@ def test_no_edit_loses_a_translation():
         texts = [f"Note {n}.\n\n> quoted\n\n```\n# code · {n:08x}x\n```" for n in range(8)]
         file = refreshed(_module(texts), "", "<!-- x -->")
         first = [*texts]
-        places = {block.hash: block.place for block in read_blocks(file)[1]}
-        known = [places[passage.hash] for passage in passages(_module(texts))]
-        file = filled(file, {place: f"> 引\n\n译文 {n}" for n, place in enumerate(known)})
+        places = [block.place for block in read_blocks(file)[1]]
+        file = filled(file, {place: f"> 引\n\n译文 {n}" for n, place in enumerate(places)})
         assert not [*missing(_module(texts), file)]
         for _ in range(6):
             change = chance.choice(("move", "edit", "add", "remove"))
