@@ -199,7 +199,8 @@ def test_axes_have_the_letters_that_suit_the_texts(tmp_path):
 
 
 def test_memory_that_was_never_written_is_not_a_number(tmp_path):
-    code = "import torch\n\ndef total(x):\n    kept = torch.empty(300)\n    kept[0] = 1\n    return kept\n"
+    body = "    kept = torch.empty(300)\n    kept[0] = 1\n    return kept\n"
+    code = f"import torch\n\ndef total(x):\n{body}"
     runs = RUNS.replace("scaled", "kept").replace("`x * 2.0`", "`torch.empty`")
     succeed(make_site(tmp_path, SITE | {"pkg/work.py": code, TRACES: runs}))
     (data,) = replays(tmp_path)

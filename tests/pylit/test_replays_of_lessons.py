@@ -89,22 +89,8 @@ def test_stops_of_attention():
     hidden = masked["scores"].squeeze(2).permute(2, 0, 1)
     assert hidden.isneginf().equal(later.expand(4, 14, 14))
     assert (weights["attn"][0, 0] == 1).all() and (weights["attn"][0, 1:] == 0).all()
-
-
-@pytest.mark.parametrize(
-    ("run", "number", "name", "axis", "shape"),
-    [
-        ("mha", 6, "attn", 1, (14, 14, 1, 4)),
-        ("encoder_decoder", 0, "attend.attn", 1, (8, 8, 1, 4)),
-        ("encoder_decoder", 2, "look.attn", 1, (8, 11, 1, 4)),
-        ("feedback", 4, "self.attn", 0, (4, 1, 4)),
-    ],
-)
-def test_weights_of_a_stop_sum_to_one(run, number, name, axis, shape):
-    weights = stop(run, number)[name]
-    sums = weights.sum(axis)
-    assert weights.shape == shape
-    torch.testing.assert_close(sums, torch.ones_like(sums), rtol=0, atol=shape[axis] / LEVELS / 2)
+    sums = weights["attn"].sum(1)
+    torch.testing.assert_close(sums, torch.ones_like(sums), rtol=0, atol=14 / LEVELS / 2)
 
 
 #: What notes of the worked examples say: stop, value, which part of it, the numbers of the note,
@@ -194,10 +180,7 @@ def test_letters_of_the_elman_networks():
     one_hot, logits = stop("elman 0", 0)["e"], stop("elman 0", 6)["logits"]
     assert one_hot[:, 0].argmax(-1).tolist() == [0, 1, 2, 2]
     assert logits[:, 0].argmax(-1).tolist() == [1, 2, 2, 3]
-    zero, first, third, fourth, logits = (stop("elman", n) for n in range(5))
-    assert zero["h"].abs().max() == 0 and first["new"].abs().max() > 0.5
-    assert (third["new"] - fourth["new"]).abs().max() > 0.3
-    best = logits["logits"][:, 0].argmax(1)
+    best = stop("elman", 4)["logits"][:, 0].argmax(1)
     letters = recorded("elman").texts["V"]
     assert len(letters) == 65 and (letters[best[0]], letters[best[2]]) == ("e", "l")
 

@@ -18,26 +18,23 @@ from site_tools import REPOSITORY, cache, make_site, options, tree
 
 from pylit.serve import serve
 
-States = queue.Queue[dict[str, str]]
-
 
 class Site:
     """A running ``pylit serve``."""
 
     def __init__(self, root):
         self.root = root
-        given = ["serve", root / "pkg", "--port", "0", "--out", root / "site"]
-        command = [sys.executable, "-u", REPOSITORY / "build_site.py", *given]
-        command += ["--cache", cache(root)]
+        command = [sys.executable, "-u", REPOSITORY / "build_site.py", "serve", root / "pkg"]
+        command += ["--port", "0", "--out", root / "site", "--cache", cache(root)]
         pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         self.process = subprocess.Popen([str(c) for c in command], **pipe)
-        self.said: list[str] = []
+        self.said = []
         for line in self.process.stdout:
             self.said.append(line)
             if found := re.match(r"http://127\.0\.0\.1:\d+/", line):
                 self.address = found[0]
                 break
-        self.listeners: list[threading.Thread] = []
+        self.listeners = []
         # What else it says must be read, or it stops at a full pipe.
         self.listen(lambda: self.said.extend(self.process.stdout))
 
@@ -59,7 +56,7 @@ class Site:
 
     def events(self):
         """The states that a browser is told of, from now on."""
-        states: States = queue.Queue()
+        states = queue.Queue()
         answer = urllib.request.urlopen(self.address + "__pylit__/events", timeout=60)
 
         def listen():

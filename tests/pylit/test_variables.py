@@ -10,54 +10,44 @@ from pylit.source.names import Variables
 LIBRARY = """
 from typing import NamedTuple
 from torch import nn
-
 class Pair(NamedTuple):
     keys: int
     values: int
-
 class Head(nn.Module):
     def __init__(self):
         super().__init__()
         self.linear = nn.Linear(3, 5)
-
 class Loose(Unknown):
-    def __init__(self):
-        self.linear = 1
+    def __init__(self): self.linear = 1
 """
 CODE = '''
 """Not here: query, keys."""
 from torch import nn
 from lib import Head, Loose, Pair
-
 SIZE = 3
 
 class Attention(nn.Module):
     scale: float
-
     def __init__(self, bias):
         super().__init__()
         self.query = Head()
         self.other = Loose()
         self.scale = SIZE  # scale
-
     def attend(self, query, key):
         scores = [query @ k for k in key]
         best = lambda query: query.max()
         return best(scores), self.scale
-
     async def forward(self, *, query, past: Pair, **rest):
         for step, (query, key) in enumerate(rest):
             past.keys[step] += key
         if (n := len(past.keys)) and "query" in f"{query}":
             print("größe", query=query, keys=n)
         return self.attend(self.query(query), self.query.linear.bias)
-
     def loss(self, x):
         return self.loss(x) + self.query.linear.weight
 
 class Deep(Attention):
-    def loss(self, x):
-        return self.scale
+    def loss(self, x): return self.scale
 '''
 PROJECT = Project({"lib.py": LIBRARY, "m.py": CODE})
 VARIABLES = Variables(PROJECT.resolver("m.py"))
@@ -89,12 +79,13 @@ def places(name, within=""):
             "return self.attend(self.query(«query»), self.query.linear.bias)"]),
         # A name alone is all of that name.
         ("scale", "", ["«scale»: float", "self.«scale» = SIZE  # scale",
-                       "return best(scores), self.«scale»", "return self.«scale»"]),
+                       "return best(scores), self.«scale»",
+                       "def loss(self, x): return self.«scale»"]),
         ("SIZE", "", ["«SIZE» = 3", "self.scale = «SIZE»  # scale"]),
         # A name of a class is an attribute of its instances.
         ("keys", "Pair", ["past.«keys»[step] += key",
                           'if (n := len(past.«keys»)) and "query" in f"{query}":']),
-        ("scale", "Deep", ["return self.«scale»"]),
+        ("scale", "Deep", ["def loss(self, x): return self.«scale»"]),
         # A path is where it is written, or what holds it.
         ("query.linear.weight", "", [
             "self.«query» = Head()",
