@@ -1,6 +1,14 @@
-"""Docstrings of NumPy, Google and Sphinx mean on a page what they mean to their authors."""
+"""Docstrings of NumPy, Google and Sphinx mean on a page what they mean to their authors.
+
+The grammar of each dialect is a file of ``golden/dialects``, from its own specification: what an
+author writes, ``=>``, and what a reader sees, a line for each block; ``====`` parts cases. Here
+``[Args]`` is the title of a section, ``x int = text`` a term with type and text, ``<code>`` a block
+of code, ``# Title`` a headline, ``* item`` an item of a list, and ``(Note) text`` an alert.
+"""
 
 import re
+from html import unescape
+from pathlib import Path
 from time import process_time
 
 import pytest
@@ -12,6 +20,53 @@ from pylit_sources import golden_cases
 from pylit.diagnostics import Report, Severity
 from pylit.model import DIALECTS
 from pylit.notes.dialects import dialect_of
+
+GOLDEN = Path(__file__).parent / "golden/dialects"
+
+
+#: Tags, and what they are in the short form. A paragraph goes on where a term or an item begins.
+SHORT = {
+    r'<p class="label">(.*?)</p>': r"\n[\1]",
+    r'<p class="markdown-alert-title">(.*?)</p>\s*(<p>)?': r"\n(\1) ",
+    r"</dt>\s*<dd>\s*(<p>)?": " = ",
+    r"<li>\s*(<p>)?": r"\n* ",
+    r"<h\d[^>]*>": r"\n# ",
+    r"<hr[^>]*>": r"\n--",
+    r"<pre.*?>(.*?)\s*</code></pre>": "\n\ue000\\1\ue001",
+    r"<(p|dt|summary|div)\b[^>]*>": r"\n",
+    r"<[^>]*>": "",
+}
+
+
+def seen(text: str, dialect: str) -> list[str]:
+    """What a reader sees of a docstring, in the short form."""
+    shown = render(text.strip("\n"), docstrings=dialect, own=False).html.replace("\n", " ")
+    for tags, short in SHORT.items():
+        shown = re.sub(tags, short, shown)
+    shown = unescape(shown).replace("\ue000", "<").replace("\ue001", ">")
+    blocks = (" ".join(block.split()).removesuffix(" =") for block in shown.split("\n"))
+    return [*filter(None, blocks)]
+
+
+def cases(dialect: str) -> list[tuple[str, list[str]]]:
+    text = (GOLDEN / f"{dialect}.txt").read_text("utf-8")
+    parted = (one.partition("=>\n") for one in text.split("====\n"))
+    return [(docstring, blocks.splitlines()) for docstring, _, blocks in parted]
+
+
+CASES = [(name, *case) for name in ("google", "numpy", "sphinx") for case in cases(name)]
+
+
+@pytest.mark.parametrize(("dialect", "text", "blocks"), CASES)
+def test_what_a_reader_sees(dialect: str, text: str, blocks: list[str]) -> None:
+    assert seen(f"\n{text}", dialect) == blocks
+
+
+def test_each_of_these_docstrings_is_recognised() -> None:
+    # A section that no specification knows gives no docstring away.
+    others = [text for name, text, _ in CASES if dialect_of(text.strip("\n"), "auto") != name]
+    assert all("Shape:" in text for text in others), others
+
 
 NUMPY = """\
 Find edges.
@@ -61,8 +116,7 @@ def test_without_a_sign_of_a_dialect_nothing_changes(text: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "html"), golden_cases("markup"))
-def test_golden(text: str, html: str) -> None:
-    """How it is marked up; `test_dialect_cases` has what a reader sees of all that is known."""
+def test_what_it_becomes(text: str, html: str) -> None:
     shown = render(text.rstrip("\n"), docstrings="auto").html
     assert re.sub(r"<span class=\"h.\">|</span>", "", shown).strip() == html.strip()
 
