@@ -11,9 +11,8 @@ from types import ModuleType
 
 import torch
 
-from pylit.diagnostics import Diagnostic, Report
+from pylit.diagnostics import Report
 from pylit.model import Module, SourceFile
-from pylit.runs.shapes.check import check
 from pylit.runs.shapes.lines import Axes, ModuleShapes, Run, Traced, module_lines, read_run
 from pylit.runs.shapes.plan import read_plan
 from pylit.runs.shapes.recorder import LEVELS
@@ -39,7 +38,7 @@ def module_of(text: str, folder: Path) -> Module:
     return module
 
 
-def run(module: Module, trace: str, axes: Axes = AXES) -> list[Traced]:
+def run(module: Module, trace: str) -> list[Traced]:
     """Every trace function of a text, run twice."""
     path = str(module.source.path)
     plan = read_plan(module.source.text)
@@ -49,7 +48,7 @@ def run(module: Module, trace: str, axes: Axes = AXES) -> list[Traced]:
     text = dedent(trace)
     names = dict(vars(module_type))
     exec(compile(text, "traces/m.py", "exec"), names)
-    functions, report = read_traces(text, "traces/m.py", axes)
+    functions, report = read_traces(text, "traces/m.py", AXES)
     assert not len(report), [str(d) for d in report]
     found = []
     for function in functions:
@@ -69,29 +68,15 @@ def _one(function, sizes, plan, path) -> Run:
     return read_run(json.loads(json.dumps(tracer.results())), sizes, still)
 
 
-def shapes_of(code: str, trace: str, folder: Path, axes: Axes = AXES) -> ModuleShapes:
+def shapes_of(code: str, trace: str, folder: Path) -> ModuleShapes:
     """What the page of a module would show."""
-    module = module_of(HEAD + dedent(code), folder)
-    return module_lines(module.source.text, read_plan(module.source.text), run(module, trace, axes))
-
-
-def told(code: str, trace: str, folder: Path, axes: Axes = AXES) -> dict[str, str]:
-    """Lines of code, stripped, with the text of their chips."""
-    shapes = shapes_of(code, trace, folder, axes)
-    lines = (HEAD + dedent(code)).split("\n")
-    return {lines[n - 1].strip(): plain(chip) for n, chip in sorted(shapes.chips.items())}
+    module = module_of(HEAD + code, folder)
+    return module_lines(module.source.text, read_plan(module.source.text), run(module, trace))
 
 
 def plain(chip: str) -> str:
     """The text of a chip."""
     return re.sub(r"<[^>]*>", "", chip).replace("&lt;", "<")
-
-
-def faults(code: str, trace: str, folder: Path, axes: Axes = AXES) -> list[Diagnostic]:
-    """What the checks say of a module."""
-    module = module_of(HEAD + dedent(code), folder)
-    plan = read_plan(module.source.text)
-    return check(module, plan, run(module, trace, axes), axes)
 
 
 def unpack(packed):
