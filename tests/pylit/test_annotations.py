@@ -13,56 +13,7 @@ from pylit.source.installed import fits, package_of
 
 NOTES = "docs_src/notes/theirs/deep.md"
 PAGE = "theirs/deep.html"
-CODE = '''"""Their module."""
-
-
-def unread(x):
-    return x
-
-
-class Layer:
-    """Their layer.
-
-    It has a docstring.
-    """
-
-    def run(self, x):
-        y = x + 1
-        if y is not None:
-            y = unread(y * 2)
-        z = y - 3
-        if z is None:
-            return None
-        return z
-
-    def other(self):
-        return 0
-'''
-TEXT = """---
-package: theirs-dist
-versions: ">=1.2, <2"
-title: Their layer
-summary: What it does.
----
-
-Read this first.
-
-# Layer.run
-
-The whole of it.
-
-# Layer.run, "z = y - 3"
-
-Here it subtracts.
-
-# Layer.run, "if" after "z = y - 3"
-
-The second condition.
-
-# For reference
-
-Behind the code.
-"""
+CODE, TEXT = golden("theirs"), golden("notes")
 METADATA = "theirs_dist-1.2.3.dist-info/METADATA"
 
 

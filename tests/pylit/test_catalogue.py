@@ -46,22 +46,18 @@ def names(groups: tuple[PageGroup, ...]) -> list[tuple[str, str]]:
     return [(group.title, " ".join(page.title for page in group.pages)) for group in groups]
 
 
-def test_a_foreign_package_is_grouped_by_its_folders() -> None:
+def test_pages_that_no_group_names_are_grouped_by_their_folders() -> None:
     drafts = [draft("p", package=True), draft("p.x"), draft("p.a", package=True, empty=True)]
     drafts += [draft("p.a.one"), draft("p.a.deep", package=True), draft("p.a.deep.two")]
     drafts += [draft("p.b", package=True)]
     groups = [("p", "p p.x"), ("p.a", "p.a.one"), ("p.a.deep", "p.a.deep p.a.deep.two")]
     assert names(other_groups((), drafts)) == [*groups, ("p.b", "p.b")]
-
-
-def test_packages_come_first_and_what_is_private_last() -> None:
+    # Packages come first, and what is private last.
     drafts = [draft("a.x"), draft("_q", package=True), draft("p._i"), draft("p.z")]
     drafts += [draft("p", package=True), draft("p._v.y"), draft("setup")]
     first = [("Other pages", "setup"), ("p", "p p.z p._i"), ("a", "a.x")]
     assert names(other_groups((), drafts)) == [*first, ("_q", "_q"), ("p/_v", "p._v.y")]
-
-
-def test_what_no_group_names_is_listed_and_empty_packages_are_not() -> None:
+    # Empty packages and the home page are in no list.
     named = (PageGroup("g", "", (PageLink("p/a.html", "p.a"),)),)
     rest = other_groups(named, [draft("p.b"), draft("p.a"), draft("p", package=True, empty=True)])
     assert names(rest) == [("p", "p.b")]

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from html import escape, unescape
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from site_tools import build, edit, figures, golden, listing, make_site, pages, read, succeed, tree
@@ -128,38 +127,25 @@ def test_marks_change_no_text_and_leave_elements_whole(text: str, spans: list[tu
     assert not re.search("<ins>[^<]*</?a", found)
 
 
-def main(root: Path, page: str = PAGE) -> str:
-    return read(root, page).partition("<main")[2].partition("</main>")[0]
-
-
 def code_lines(page: str, module: str) -> list[int]:
     """The numbers of the lines of a module that a page shows."""
     link = rf'id="L(\d+)"|{module}.html#L(\d+)" tabindex'
     return sorted(int(one or other) for one, other in re.findall(link, page))
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = make_site(tmp_path_factory.mktemp("compared"), FILES)
-    succeed(root)
-    return root
-
-
-def test_a_page_shows_both_modules_side_by_side(built: Path):
-    assert listing(read(built, PAGE)) == golden("compared")
+def test_a_page_shows_both_modules_side_by_side_and_is_named_where_they_are(tmp_path: Path):
+    succeed(make_site(tmp_path, FILES))
+    page = read(tmp_path, PAGE)
+    assert listing(page) == golden("compared")
     # Of a note that both have, one is enough.
-    assert 'href="../pkg/one.html#one-step"' not in main(built)
-
-
-def test_both_modules_and_the_indexes_name_the_page(built: Path):
+    assert 'href="../pkg/one.html#one-step"' not in page
     for name in ("one", "two"):
         link = f'<a href="../{PAGE}">One and Two compared</a>'
-        assert link in read(built, f"pkg/{name}.html")
-    assert PAGE not in read(built, "pkg/index.html")
-    assert f"https://example.org/small/{PAGE}" in read(built, "sitemap.xml")
-    assert any(PAGE in path.read_text() for path in built.rglob("texts-*.js"))
-    assert 'href="../assets/compare.css"' in read(built, PAGE)
-    assert "compare.css" not in read(built, "pkg/one.html")
+        assert link in read(tmp_path, f"pkg/{name}.html")
+    assert PAGE not in read(tmp_path, "pkg/index.html")
+    assert f"https://example.org/small/{PAGE}" in read(tmp_path, "sitemap.xml")
+    assert any(PAGE in path.read_text() for path in tmp_path.rglob("texts-*.js"))
+    assert "compare.css" in page and "compare.css" not in read(tmp_path, "pkg/one.html")
 
 
 def test_after_edits_it_is_that_of_a_clean_build(tmp_path: Path):
@@ -191,12 +177,11 @@ def test_after_edits_it_is_that_of_a_clean_build(tmp_path: Path):
 
 def test_definitions_of_one_module_are_compared(tmp_path: Path):
     text = TWO.replace("pkg.one", "pkg.two(TwoCell.step=TwoCell.same, added)")
-    root = make_site(tmp_path, FILES | {"pkg/two.py": text})
-    succeed(root)
-    page = main(root, "compare/pkg.two...pkg.two.html")
-    assert "<h1>TwoCell.step and TwoCell.same compared</h1>" in page
-    heads = re.findall(r"<h(\d) id=\"([^\"]+)\">", page)
-    assert heads == [("2", "added"), ("3", "TwoCell.step-TwoCell.same")]
+    succeed(make_site(tmp_path, FILES | {"pkg/two.py": text}))
+    page = listing(read(tmp_path, "compare/pkg.two...pkg.two.html"))
+    assert page.startswith("TwoCell.step and TwoCell.same compared\n")
+    heads = re.findall("^== (.*?):", page, re.MULTILINE)
+    assert heads == ["added", "TwoCell.step-TwoCell.same"]
 
 
 #: What the front matter of a module `pkg.me` says, the word that is wrong, and why.
@@ -239,9 +224,9 @@ def test_odd_code_is_compared_and_other_packages_are_not(tmp_path: Path):
         "def search(a, /, *, b=')'):\n\treturn a\n\n\ndef search(a):\n    return b''\n",
     }
     assert {fault.code for fault in build(make_site(tmp_path, odd)).report} <= {"syntax"}
-    page, lesson = main(tmp_path), read(tmp_path, "pkg/two.html")
+    page, lesson = read(tmp_path, PAGE), read(tmp_path, "pkg/two.html")
     assert code_lines(page, "two") == code_lines(lesson, "")
-    assert 'id="search"' not in page
+    assert '<h2 id="search"' not in page
     build(tmp_path, sources=(tmp_path / "pkg",), out=tmp_path / "other")
     assert not [name for name in pages(tmp_path / "other") if name.startswith("compare/")]
 

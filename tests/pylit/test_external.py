@@ -31,7 +31,7 @@ def test_what_is_documented_has_a_link(line):
     assert target.url == address
 
 
-def test_what_is_not_known_to_be_documented_has_no_link():
+def test_what_is_not_documented_has_no_link():
     assert [name for name in ["", *ABSENT.split()] if name in documented()] == []
 
 

@@ -261,3 +261,19 @@ def test_what_is_still_loaded_when_a_build_ends_is_ended(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         build(sleeping(tmp_path, LOADING), worker=None)
     assert ends(sleeper(tmp_path))
+
+
+WAITS = """
+import time
+from pylit.runs.child import TimeLimitExceeded, limits
+try:
+    with limits(0.02, 2**30):
+        time.sleep(0.6)
+except TimeLimitExceeded as error:
+    print(error)
+"""
+
+
+def test_a_run_that_only_waits_is_ended():
+    done = subprocess.run([sys.executable, "-c", WAITS], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("waits for what does not come\n", "")

@@ -26,10 +26,7 @@ def test_one_value(text: str, value: str) -> None:
     taken = page.count("\n") - 1
     assert split(page, report) == ({"a": value, "z": "c"}, "\nrest", taken)
     assert not len(report)
-
-
-def test_what_stands_around_it() -> None:
-    assert split("\n  \n---\na: b\n...\nrest\nmore", Report()) == ({"a": "b"}, "rest\nmore", 5)
+    assert split("\n  \n---\na: b\n...\nrest\nmore", report) == ({"a": "b"}, "rest\nmore", 5)
 
 
 @pytest.mark.parametrize(

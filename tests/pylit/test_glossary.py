@@ -8,7 +8,7 @@ from note_tools import render
 from site_tools import REPOSITORY, build, edit, faults, golden, listing, make_site, read, succeed
 
 from pylit.diagnostics import Report
-from pylit.model import NoteHtml
+from pylit.model import Module
 from pylit.notes.glossary import SIGN, Term, Terms, read_glossary, term_targets
 from pylit.source.pages import read_page
 
@@ -30,39 +30,36 @@ state
 """
 
 
-def parsed(tmp_path: Path, text: str = GLOSSARY) -> tuple[tuple[Term, ...], str, list[str]]:
-    (tmp_path / "glossary.md").write_text(text, encoding="utf-8")
+TERMS = (
+    Term("hidden state", ("hidden state", "hidden states"), "pkg/one.py", 7, "hidden-state"),
+    Term("key", (), "", 10, "key"),
+    Term("state", ("state",), "", 13, "state"),
+)
+
+
+def parsed(folder: Path) -> tuple[Module, tuple[Term, ...]]:
+    """What is read of the glossary in a folder, which has no fault."""
     report = Report()
-    page = read_page(tmp_path / "glossary.md", tmp_path, "docs_src", report)
+    page = read_page(folder / "glossary.md", folder, "docs_src", report)
     assert page is not None
-    module, terms = read_glossary(page, report)
-    return terms, module.sections[0].notes[0].text, [str(fault) for fault in report]
+    found = read_glossary(page, report)
+    assert not len(report)
+    return found
 
 
 def test_terms_have_forms_and_pages_that_explain_them(tmp_path: Path) -> None:
-    terms, text, wrong = parsed(tmp_path)
-    assert not wrong
-    assert terms == (
-        Term("hidden state", ("hidden state", "hidden states"), "pkg/one.py", 7, "hidden-state"),
-        Term("key", (), "", 10, "key"),
-        Term("state", ("state",), "", 13, "state"),
-    )
+    (tmp_path / "glossary.md").write_text(GLOSSARY, encoding="utf-8")
+    module, terms = parsed(tmp_path)
+    assert terms == TERMS
     # Lines stay where they are, or faults would be told at others.
+    text = module.sections[0].notes[0].text
     assert text.split("\n")[7 - 4] == '<a id="hidden-state"></a>hidden state'
 
 
-def shown(text: str, page: str = "pkg/x.py", own: bool = True) -> NoteHtml:
-    terms = (
-        Term("hidden state", ("hidden state", "hidden states"), "pkg/one.py", 1, "hidden-state"),
-        Term("state", ("state",), "", 2, "state"),
-        Term("C++", ("C++",), "", 3, "c"),
-    )
-    return render(text, own=own, terms=Terms(term_targets(terms)[SIGN], page, "g.html"))
-
-
 def linked(text: str, page: str = "pkg/x.py") -> list[tuple[str, str]]:
-    link = r'<a class="x g" href="g.html#([^"]*)" data-x>(.*?)</a>'
-    return re.findall(link, shown(text, page).html)
+    """The terms that a note links to, and the words of the links."""
+    note = render(text, terms=Terms(term_targets(TERMS)[SIGN], page, "g.html"))
+    return re.findall(r'<a class="x g" href="g.html#([^"]*)" data-x>(.*?)</a>', note.html)
 
 
 @pytest.mark.parametrize(
@@ -164,12 +161,8 @@ def test_a_glossary_with_a_fault_fails_the_build(explained: Path) -> None:
 
 
 def test_our_own_terms_are_in_order_and_each_is_explained_somewhere() -> None:
-    report = Report()
-    docs = REPOSITORY / "docs_src"
-    page = read_page(docs / "glossary.md", docs, "docs_src", report)
-    assert page is not None
-    _, terms = read_glossary(page, report)
+    _, terms = parsed(REPOSITORY / "docs_src")
     names = [term.name.replace("-", " ").lower() for term in terms]
-    assert not len(report) and len(names) >= 40
+    assert len(names) >= 40
     assert names == sorted(names)
     assert not [term.name for term in terms if not (REPOSITORY / term.explained).is_file()]

@@ -11,18 +11,15 @@ NAMESPACE = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
 LINE = re.compile(r"(.+?)\s+(\S+)\s+(-?\d+)\s+?(\S*)\s+(.*)")
 
 
-def test_the_sitemap_lists_every_page_once_in_order() -> None:
+def test_the_sitemap_lists_every_page_once_in_order_and_robots_name_it() -> None:
     base = "https://e.org/?a&b="
     root = ET.fromstring(sitemap(base, ["b/mha.html", "index.html", "b/index.html", "b/re.html"]))
     assert root.tag == NAMESPACE + "urlset"
     assert [child.tag for child in root] == [NAMESPACE + "url"] * 4
     found = [location.text for location in root.iter(NAMESPACE + "loc")]
     assert found == [base + page for page in ("b/", "b/mha.html", "b/re.html", "")]
-
-
-def test_robots_name_the_sitemap_only_where_there_is_one() -> None:
     assert robots("") == b"User-agent: *\nAllow: /\n"
-    assert robots("https://e.org/") == robots("") + b"\nSitemap: https://e.org/sitemap.xml\n"
+    assert robots(base) == robots("") + f"\nSitemap: {base}sitemap.xml\n".encode()
 
 
 def decode(data: bytes) -> tuple[list[bytes], dict[str, str]]:

@@ -36,6 +36,7 @@ def test_links_that_lead_somewhere_are_silent() -> None:
     assert check(*pages, files=("assets/site.css",)) == []
 
 
+@pytest.mark.parametrize("own", [True, False])
 @pytest.mark.parametrize(
     ("href", "code", "hint"),
     [
@@ -49,17 +50,14 @@ def test_links_that_lead_somewhere_are_silent() -> None:
         ("../../outside.html", "link-broken", "spelling"),
     ],
 )
-def test_a_link_that_leads_nowhere_names_the_line_where_it_was_written(href, code, hint):
+def test_a_link_that_leads_nowhere_names_the_line_where_it_was_written(href, code, hint, own):
+    written = {"other": (3, "# [o](other)"), href: (14, href)}
     (fault,) = check(
-        page("a/x.html", f'<a href="{href}">', other=(3, "# [o](other)"), **{href: (14, href)}),
+        page("a/x.html", f'<a href="{href}">', own, **written),
         page("a/mha.html", '<h2 id="MultiHeadAttention"></h2><i id="L1"></i>'),
     )
     assert (fault.path, fault.line, fault.column, fault.code) == ("a/x.py", 14, 1, code)
-    assert fault.severity is Severity.ERROR
+    assert fault.severity is (Severity.ERROR if own else Severity.WARNING)
     assert hint in fault.hint
-
-
-def test_in_another_package_it_is_a_warning() -> None:
-    (fault,) = check(page("x.html", '<a href="none.html">', own=False))
-    assert fault.severity is Severity.WARNING
-    assert fault.line == 0
+    (unwritten,) = check(page("x.html", f'<a href="{href}">', own))
+    assert unwritten.line == 0
