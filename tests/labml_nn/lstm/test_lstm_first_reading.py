@@ -8,7 +8,6 @@ import torch
 from lesson_pages import Page, result
 from stages import check_stage
 
-from docs_src.figures import live
 from docs_src.figures import lstm as figures
 from docs_src.tasks import last_bracket, results
 from docs_src.tasks import lstm as task
@@ -106,22 +105,6 @@ def test_how_far_the_gradient_reaches():
     assert zero[at(30)] < elman[at(30)]
     assert one[at(30)] / elman[at(30)] == pytest.approx(10, abs=2)
     assert three[at(50)] == pytest.approx(0.5, abs=0.05), "with 3 about half is left after 50"
-
-
-@torch.no_grad()
-def test_a_trained_cell_rises_in_a_name_and_is_hidden_at_the_colon():
-    model, vocabulary = live._trained("lstm")
-    first, cell = model.lstm.cells
-    below = above = h = c = torch.zeros(1, model.config.d_hidden)
-    shown, kept = [], []
-    for x in live._embedded(model, vocabulary, "KING RICHARD II:\nWhat must the king do now?"):
-        below, above = first(x, below, above)
-        sums = cell.hidden_lin(h) + cell.input_lin(below)
-        h, c = cell(below, h, c)
-        shown.append(torch.sigmoid(sums.view(4, -1)[3, 56]).item())
-        kept.append(c[0, 56].item())
-    assert max(kept[:16]) == kept[14] > 2 * kept[0] and shown[15] < 0.06
-    assert kept[-1] < kept[17] / 2  # how much of a line is left
 
 
 def test_the_listing_reads_the_line_by_hand():

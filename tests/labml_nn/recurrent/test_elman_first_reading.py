@@ -157,18 +157,6 @@ def test_the_comparison_with_its_condition():
         assert re.search(rf"{ours:.2f} against {other:.2f}[a-z ]*{after}", LESSON.text)
 
 
-def test_a_unit_of_the_trained_network_is_positive_at_most_vowels():
-    run = figures.load_run(figures.TRAINED)
-    said = "My lord! What is the matter with you, that you are so sad?\nI am not of that mind."
-    tokens = torch.tensor([run.vocabulary.texts.index(letter) for letter in said])
-    model, state, positive = run.model().eval(), None, {True: [], False: []}
-    for letter, token in zip(said, tokens, strict=True):
-        _, state = model(token.view(1, 1), state)
-        positive[letter in "aeiou"].append(state[0, 0, 59].item() > 0)
-    vowels, others = (sum(found) / len(found) for found in positive.values())
-    assert vowels > 0.75 and others < 0.25
-
-
 def test_the_first_letter_of_a_word_surprises_the_trained_network():
     told = LESSON.numbers(r"word costs it ([\d.]+) nats on average, and each later one ([\d.]+\d)")
     assert told == numbers(" ".join(re.findall(r"\d\.\d\d", trained.surprise_of_elman().alt)))

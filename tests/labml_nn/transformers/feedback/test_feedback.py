@@ -1,8 +1,6 @@
 """The feedback transformers: values by hand, a plain loop, memory, padding, PyTorch."""
 
-import copy
 import math
-import pickle
 
 import pytest
 import torch
@@ -222,13 +220,7 @@ def test_a_memory_is_a_value(shared):
     y, _ = model.scan(x[3:], memory.detach())
     torch.testing.assert_close(y, model.scan(x[3:], memory)[0])
     (gradient,) = gradients(y, [x])
-    assert gradient[:3].count_nonzero() == 0
-    assert gradient[3:].count_nonzero() > 0
-    empty = feedback.FeedbackMemory()
-    assert len(empty) == 0
-    assert empty.detach() is empty
-    copied = pickle.loads(pickle.dumps(copy.deepcopy(memory.detach())))
-    torch.testing.assert_close(model.scan(x[3:], copied)[0], y)
+    assert not gradient[:3].any() and gradient[3:].any()
 
 
 # Padding.

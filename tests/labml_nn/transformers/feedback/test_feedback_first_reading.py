@@ -218,20 +218,15 @@ def test_the_measured_training_steps():
 
 
 def test_what_a_token_costs():
-    """Numbers to remember, and products with matrices, counted by hooks."""
-    model, x = build(layers=3), torch.randn(5, 1, 12)
-    products = []
-    for module in model.modules():
-        if isinstance(module, nn.Linear):
-            module.register_forward_hook(lambda m, _, out: products.append(m.weight.numel()))
-    _, memory = model.scan(x)
-    products.clear()
-    model.step(x[0], memory)
-    assert sum(products) == (10 * 3 + 2) * 12**2
-    transformer = labml_nn.create("autoregressive", n_vocab=5, d_model=12, heads=3, n_layers=3)
-    weights = [m.weight.numel() for m in transformer.modules() if isinstance(m, nn.Linear)]
-    assert sum(weights) - 5 * 12 == 12 * 3 * 12**2  # without the output matrix
-    assert memory.keys.numel() + memory.values.numel() == 2 * 5 * 12
+    """Products with matrices, one for each weight, and numbers to remember."""
+    C, L = 12, 3
+    transformer = labml_nn.create("autoregressive", n_vocab=5, d_model=C, heads=3, n_layers=L)
+    model = build(layers=L)
+    for module, expected in ((model, (10 * L + 2) * C**2), (transformer.stack, 12 * L * C**2)):
+        maps = [part for part in module.modules() if isinstance(part, nn.Linear)]
+        assert sum(part.weight.numel() for part in maps) == expected
+    _, memory = model.scan(torch.randn(5, 1, C))
+    assert memory.keys.numel() + memory.values.numel() == 2 * 5 * C
 
 
 def test_the_losses_with_and_without_feedback():
