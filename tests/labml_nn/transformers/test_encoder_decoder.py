@@ -1,6 +1,5 @@
 """The sequence-to-sequence language model: batches, state, padding, configuration, errors."""
 
-import math
 from pathlib import Path
 
 import pytest
@@ -123,12 +122,8 @@ def test_loss_is_the_mean_over_the_target_and_its_end():
         total += F.cross_entropy(logits[:, 0], torch.tensor([*labels, END]), reduction="sum")
     loss = made.loss(batch.source, batch.target)
     torch.testing.assert_close(loss, total / 4)
-    # Padding may come first.
-    source, labels = (
-        torch.tensor([[3, 4, 5], [PAD, PAD, 8]]).T,
-        torch.tensor([[6, 7], [PAD, PAD]]).T,
-    )
-    torch.testing.assert_close(made.loss(source, labels), loss)
+    left = torch.tensor([[3, 4, 5], [PAD, PAD, 8]]).T  # padding may come first
+    torch.testing.assert_close(made.loss(left, batch.target), loss)
 
 
 def test_loss_of_long_targets_slides_as_generation_does():
@@ -235,18 +230,6 @@ def test_tied_is_one_matrix_and_untied_are_three():
         made = model(tied=tied).transformer
         parts = made.generator.projection, made.src_embed.tokens, made.tgt_embed.tokens
         assert len({part.weight for part in parts}) == (1 if tied else 3)
-
-
-@pytest.mark.parametrize("norm_first", [True, False])
-def test_first_predictions_are_nearly_uniform(norm_first):
-    """With larger tied embeddings a model predicts the token that it has just received."""
-    torch.manual_seed(0)
-    config = EncoderDecoderConfig(n_vocab=68, d_model=64, n_layers=2, norm_first=norm_first)
-    made = EncoderDecoderLanguageModel(config).eval()
-    source, labels = torch.randint(3, 68, (S, 16)), torch.randint(3, 68, (T, 16))
-    assert made.loss(source, labels).item() == pytest.approx(math.log(68), abs=0.15)
-    nn.init.xavier_uniform_(made.transformer.generator.projection.weight)
-    assert made.loss(source, labels).item() > math.log(68) + 0.4
 
 
 def test_the_saved_model_loads_and_has_its_loss():

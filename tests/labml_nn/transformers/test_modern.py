@@ -1,7 +1,6 @@
-"""RoPE, RMSNorm and QK-norm: values, checkpoints, caches, dtypes and errors."""
+"""RoPE and QK-norm: values, checkpoints, caches; RMSNorm is tested with layer normalisation."""
 
 import math
-from contextlib import nullcontext
 
 import pytest
 import torch
@@ -9,7 +8,6 @@ from lesson_pages import Page
 from torch import nn
 from torch.nn import functional as F
 
-from labml_nn.kernels import disabled
 from labml_nn.transformers import modern
 from labml_nn.transformers.mha import KVCache, MultiHeadAttention
 from labml_nn.transformers.modern import (
@@ -91,55 +89,6 @@ def test_positions_of_the_cache_come_first(kind):
     torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-5)
     stretched = self_attention(module, x, cache=KVCache(positions=2 * shifted))
     assert not torch.allclose(stretched, expected, atol=1e-3)
-
-
-# RMSNorm ----------------------------------------------------------------------------------
-
-
-def norm(**options):
-    torch.manual_seed(0)
-    made = RMSNorm(C, **options)
-    nn.init.normal_(made.weight)
-    return made
-
-
-@pytest.mark.parametrize("eps", [1e-5, 0.3])
-@pytest.mark.parametrize("shape", [(T, B, C), (C,), (0, B, C)])
-@pytest.mark.parametrize("context", [nullcontext, disabled])
-def test_rms_norm_equals_pytorchs(context, shape, eps):
-    ours, theirs = norm(eps=eps), nn.RMSNorm(C, eps=eps)
-    theirs.load_state_dict(ours.state_dict())
-    x = torch.randn(shape, requires_grad=True)
-    cotangent, results = torch.randn(shape), []
-    for module in (ours, theirs):
-        with context():
-            y = module(x)
-        results.append((y, *torch.autograd.grad(y, (x, module.weight), cotangent)))
-    torch.testing.assert_close(*results)
-
-
-def test_zeros_and_strides():
-    x = torch.zeros(T, B, C, requires_grad=True)
-    norm()(x).sum().backward()
-    assert not norm()(x).any() and x.grad.isfinite().all()
-    strided = torch.randn(B, C, T).permute(2, 0, 1)
-    torch.testing.assert_close(norm()(strided), norm()(strided.contiguous()))
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_16_bits_neither_overflow_nor_lose_digits(dtype):
-    x = (1000 * torch.randn(T, B, C)).to(dtype)  # 1000 squared is infinite in float16
-    y = norm().to(dtype)(x)
-    assert y.dtype == dtype
-    assert (y.double() - norm().double()(x.double())).abs().max() < 0.03
-    with torch.autocast("cpu", torch.bfloat16):
-        assert norm()(x.bfloat16()).dtype == torch.bfloat16
-
-
-def test_rms_norm_starts_at_gains_of_one():
-    made = norm()
-    made.reset_parameters()
-    assert torch.equal(made.weight, RMSNorm(C).weight) and (made.weight == 1).all()
 
 
 # QK-norm ----------------------------------------------------------------------------------

@@ -1,4 +1,6 @@
-"""Every language model refuses wrong tokens where they enter a plain call."""
+"""Every language model predicts evenly at first, and refuses wrong tokens in a plain call."""
+
+import math
 
 import pytest
 import torch
@@ -8,6 +10,24 @@ import labml_nn
 
 V, B = 13, 3
 SMALL = {name: small(name) for name in labml_nn.models()}
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        *((name, {}) for name in SMALL),
+        ("autoregressive", {"tied": False}),
+        ("elman", {"tied": False}),
+        ("encoder_decoder", {"norm_first": False}),
+        ("feedback", {"shared_kv": False}),
+    ],
+)
+def test_first_predictions_are_nearly_uniform(name, options):
+    """Although a tied embedding is larger for a token that was just read."""
+    torch.manual_seed(0)
+    model = labml_nn.create(name, n_vocab=65, **options).eval()
+    tokens = torch.randint(3, 65, (2, 20, 8))
+    assert model.loss(*tokens).item() == pytest.approx(math.log(65), abs=0.2)
 
 
 @pytest.mark.parametrize(
