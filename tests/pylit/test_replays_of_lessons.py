@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 import sys
 from contextlib import ExitStack
 from functools import cache
@@ -95,85 +96,20 @@ def test_stops_of_attention():
 
 #: What notes of the worked examples say: stop, value, which part of it, the numbers of the note,
 #: and how far from them a number may be.
-SAID = {
-    "mha 0": [
-        (0, "returns", 2, [2, 2, 0, 0], 0),
-        (1, "returns", 2, [-1, 1, 0, 1], 0),
-        (2, "returns", 2, [10, 10], 0),
-        (3, "scores", 2, [4, 2, 0], 0),
-        (4, "scores", 2, [2, 1, 0], 0),
-        (5, "attn", 2, [0.665, 0.245, 0.090], 5e-4),
-        (6, "returns", 2, [7.55, 3.35], 0.01),
-    ],
-    "encoder_decoder 0": [
-        (0, "embedded", 0, [1, -1, 1, -1], 0),
-        (1, "returns", 0, [0, 1.702, 0, 0], 5e-4),
-        (2, "added", 0, [1, 0.702, 1, -1], 5e-4),
-        (3, "attend.attn", 0, [0.117, 0.867, 0.016], 5e-4),
-        (4, "added", 0, [1.71, 0.702, 1, -1], 5e-3),
-    ],
-    "positional_encoding": [
-        (0, "frequencies", ..., [1, 0.01], 2e-3),
-        (1, "angles", ..., [0, 0, 1, 0.01, 2, 0.02], 5e-3),
-        (2, "encodings", 1, [0.84, 0.54, 0.01, 1.00], 0.012),
-    ],
-    "elman 0": [
-        (1, "x", ..., [0, -1, 0, 0, 0, 2, 0, 2], 0),
-        (2, "new", ..., [0, -0.76], 5e-3),
-        (3, "new", ..., [-0.91, 0], 5e-3),
-        (4, "new", ..., [0, 0.96], 5e-3),
-        (5, "new", ..., [0.96, 0.96], 5e-3),
-    ],
-    "lstm": [
-        (0, "c", ..., [1], 0.01),
-        (1, "c", ..., [2], 0.01),
-        (2, "c", ..., [2], 0.01),
-        (3, "c", ..., [0], 0.01),
-        (4, "returns.0", ..., [0, 0.76, 0.76, 0.96, 0.96, 0.76, 0], 0.01),
-    ],
-    "gru": [
-        (0, "z", ..., [1, 1], 0.01),
-        (1, "g", ..., [1, 1], 0.01),
-        (2, "returns", ..., [1, 0.5], 0.01),
-        (3, "returns", ..., [-1, 0.75], 0.01),
-        (4, "returns.0", (..., 0), [-1, -1, 1, 1, -1, -1, 1], 0.01),
-        (4, "returns.0", (..., 1), [0, 0, 0.5, 0.5, 0.75, 0.75, 0.875], 0.01),
-    ],
-    "delta_net": [
-        (0, "error", ..., [-2, 0], 0.05),
-        (1, "memory", ..., [1, 1, 2, 4], 0.05),
-        (2, "memory", ..., [2.68, -1.28, 4.24, 0.96], 0.05),
-        (3, "overlaps", (0, 0, 3, slice(3)), [0.6, 0.8, 0.6], 0.01),
-        (4, "written", ..., [3, 1, 2, 4, -2, 0, 2.8, -3.8], 0.05),
-    ],
-    "mamba2": [
-        (0, "h", ..., [3, 1, 0, 0], 0.01),
-        (1, "h", ..., [0.15, 0.05, 0, 0], 0.01),
-        (2, "h", ..., [0.14, 0.05, 2, 4], 0.01),
-        (3, "returns.0", ..., [3, 1, 0.15, 0.05, 0.14, 0.05], 0.01),
-    ],
-    "linear_attention": [
-        (0, "memory", ..., [3, 1, 0, 0], 6 / LEVELS),
-        (1, "memory", ..., [3, 1, 2, 4], 6 / LEVELS),
-        (2, "memory", ..., [6, 1, 6, 4], 6 / LEVELS),
-        (3, "found.3", ..., [6, 1], 6 / LEVELS),
-    ],
-    "feedback 0": [
-        (0, "shares", ..., [0.05, 0.05, 0.9], 1e-6),
-        (1, "vector", ..., [7, 0], 1e-5),
-        (2, "memory.values", (slice(None), 0), [3, 0, 0, 5, 7, 0], 1e-5),
-        (3, "content", ..., [4, 0, 4], 0),
-        (4, "returns", ..., [0, -2, 4], 0),
-        (6, "heads", ..., [6.686, 0.067], 5e-4),
-    ],
-}
+SAID = (Path(__file__).parent / "golden/stops.txt").read_text(encoding="utf-8").split("\n\n")
 
 
-@pytest.mark.parametrize("run", SAID)
-def test_a_stop_shows_the_numbers_of_its_note(run):
-    for number, name, part, expected, error in SAID[run]:
-        shown = stop(run, number)[name][part].flatten().tolist()
-        assert shown == pytest.approx(expected, rel=0, abs=error), (number, name)
+@pytest.mark.parametrize("lines", SAID, ids=lambda lines: lines.split("\n")[0])
+def test_a_stop_shows_the_numbers_of_its_note(lines):
+    title, *stops = lines.strip().split("\n")
+    for line in stops:
+        number, name, part, numbers, error = re.match(
+            r"(\d+) (.*)\[(.*)\] = (.*) ± (.*)", line
+        ).groups()
+        value = stop(title.removeprefix("# "), int(number))[name]
+        shown = eval(f"value[{part}]", {"value": value}).flatten().tolist()
+        expected = [float(one) for one in numbers.split()]
+        assert shown == pytest.approx(expected, rel=0, abs=eval(error, {"LEVELS": LEVELS})), line
 
 
 def test_letters_of_the_elman_networks():

@@ -1,6 +1,7 @@
 """Where a name of a table of symbols stands in the code, and why it does not."""
 
 import re
+from pathlib import Path
 
 import pytest
 from linked_sources import Project
@@ -65,38 +66,14 @@ def places(name, within=""):
     return [text.strip() for _, text in sorted(marked.items())]
 
 
-@pytest.mark.parametrize(
-    ("name", "within", "lines"),
-    [
-        # A variable of one function only.
-        ("query", "attend", ["def attend(self, «query», key):",
-                             "scores = [«query» @ k for k in key]"]),
-        ("query", "Attention.forward", [
-            "async def forward(self, *, «query», past: Pair, **rest):",
-            "for step, («query», key) in enumerate(rest):",
-            'if (n := len(past.keys)) and "query" in f"{«query»}":',
-            'print("größe", query=«query», keys=n)',
-            "return self.attend(self.query(«query»), self.query.linear.bias)"]),
-        # A name alone is all of that name.
-        ("scale", "", ["«scale»: float", "self.«scale» = SIZE  # scale",
-                       "return best(scores), self.«scale»",
-                       "def loss(self, x): return self.«scale»"]),
-        ("SIZE", "", ["«SIZE» = 3", "self.scale = «SIZE»  # scale"]),
-        # A name of a class is an attribute of its instances.
-        ("keys", "Pair", ["past.«keys»[step] += key",
-                          'if (n := len(past.«keys»)) and "query" in f"{query}":']),
-        ("scale", "Deep", ["def loss(self, x): return self.«scale»"]),
-        # A path is where it is written, or what holds it.
-        ("query.linear.weight", "", [
-            "self.«query» = Head()",
-            "return self.attend(self.«query»(query), self.query.linear.bias)",
-            "return self.loss(x) + self.query.linear.«weight»"]),
-        ("past.keys", "", ["past.«keys»[step] += key",
-                           'if (n := len(past.«keys»)) and "query" in f"{query}":']),
-    ],
-)  # fmt: skip
-def test_a_name_stands(name, within, lines):
-    assert places(name, within) == lines
+def test_a_name_stands_in_the_lines_that_follow_it():
+    written = (Path(__file__).parent / "golden/variables.txt").read_text(encoding="utf-8")
+    shown = []
+    for line in re.findall(r"^(?:#.*|\S.*|)$", written, re.MULTILINE):
+        shown.append(line)
+        if line and not line.startswith("#"):
+            shown += [f"    {place}" for place in places(*line.split(" of "))]
+    assert shown == written.split("\n")
 
 
 @pytest.mark.parametrize(
