@@ -5,9 +5,11 @@ Nothing here imports torch, so that tests of the generator start quickly.
 
 import importlib
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 # Before torch is imported anywhere: the suite runs in several processes, one per core, and
 # tensors of a dozen numbers gain nothing from threads. Child processes inherit it.
@@ -19,6 +21,9 @@ os.environ.setdefault("LABML_NN_OFFLINE", "1")
 import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 # No test is timed: on a busy machine a short example takes long.
 settings.register_profile("untimed", deadline=None)
@@ -69,3 +74,31 @@ def unhooked() -> Iterator[Callable[[str], ModuleType]]:
         _UNHOOKED.update(_take_out())
         sys.modules.update(hooked)
         HOOK = install_import_hook("labml_nn", "beartype.beartype")
+
+
+@pytest.fixture(scope="session")
+def required() -> Callable[..., str]:
+    """Find a program; skip where it is missing. In CI that is a failure, or nobody would notice."""
+
+    def find(*names: str) -> str:
+        if found := next(filter(None, map(shutil.which, names)), None):
+            return found
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"{names[0]} is missing, and CI must not skip these tests")
+        pytest.skip(f"{names[0]} is missing")
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def browser(required: Callable[..., str]) -> "Iterator[Browser]":
+    """Chromium, as Debian, Ubuntu and Google name it."""
+    from playwright.sync_api import sync_playwright
+
+    found = required("chromium", "chromium-browser", "google-chrome")
+    flags = ["no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-sync"]
+    flags += ["disable-background-networking", "disable-component-update"]
+    with sync_playwright() as playwright:
+        yield playwright.chromium.launch(
+            executable_path=found, args=[f"--{flag}" for flag in flags]
+        )

@@ -13,15 +13,6 @@ from sweeps import in_turn
 from docs_src.lessons import URLS
 from pylit.node.process import MODULES
 
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 HEIGHTS = {320: 640, 390: 844, 1024: 768, 1440: 900, 1920: 1080}
 #: Far sections are laid out a little later than those near the window: here, all of them at once.
 LAY_OUT = """() => document.querySelectorAll(".s, .s > *")

@@ -4,28 +4,15 @@ import fcntl
 import functools
 import http.server
 import os
-import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from browser_tools import FLAGS, Visit, Windows
-from playwright.sync_api import Browser, sync_playwright
+from browser_tools import Visit, Windows
+from playwright.sync_api import Browser
 
 from pylit.cli import main
-
-#: As Debian, Ubuntu and Google name it.
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-
-
-def required(what: str, found: bool) -> None:
-    """Skip where a tool is missing; in CI that is a failure, or nobody would notice."""
-    if found:
-        return
-    if os.environ.get("CI") == "true":
-        pytest.fail(f"{what} is missing, and CI must not skip these tests")
-    pytest.skip(f"{what} is missing")
 
 
 @pytest.fixture(scope="session")
@@ -71,19 +58,8 @@ def server(site: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    found = next(filter(None, map(shutil.which, NAMES)), None)
-    required("Chromium", found is not None)
-    with sync_playwright() as playwright:
-        yield playwright.chromium.launch(executable_path=found, args=FLAGS)
-
-
-@pytest.fixture(scope="session")
-def java() -> str:
-    found = shutil.which("java")
-    required("Java", found is not None)
-    assert found
-    return found
+def java(required: Callable[..., str]) -> str:
+    return required("java")
 
 
 @pytest.fixture(scope="session")
