@@ -46,19 +46,30 @@ WORD = re.compile(r"[A-Za-z]{4,}")
 MORE = re.compile(r"[$\\<>`\]]|://|^\s*(?:[.:]|!!!|\?\?\?)|&\w+;|^\s*[-=~^\"'+*#|]{2,}")
 
 
-class Read(HTMLParser):
-    """A page as a reader has it: lines of code by their numbers, and every word."""
+#: Code within a paragraph stands for one sign.
+CODE = "\1"
+INLINE = {"pre", "code", "script", "style", "samp"}
+BLOCKS = {"p", "li", "dt", "dd", "td", "h1", "h2", "h3", "h4"}
 
-    def __init__(self) -> None:
+
+class Page(HTMLParser):
+    """A page as a reader has it: lines of code by their numbers, all text, and its paragraphs."""
+
+    def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
         self.lines: list[tuple[int, str]] = []
         self.text: list[str] = []
-        self._skip = 0
+        self.blocks = [""]
+        self._skip = self._code = 0
         self._line = False
+        self.feed(text)
+        self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
-        found = re.fullmatch(r"L(\d+)", given.get("id") or "")
+        self._code += tag in INLINE
+        if tag in BLOCKS:
+            self.blocks.append("")
+        found = re.fullmatch(r"L(\d+)", dict(attrs).get("id") or "")
         if tag == "i" and found:
             self.lines.append((int(found[1]), ""))
             self._line, self._skip = True, 1
@@ -66,6 +77,7 @@ class Read(HTMLParser):
             self._skip += 1
 
     def handle_endtag(self, tag: str) -> None:
+        self._code -= tag in INLINE
         if self._skip:
             self._skip -= 1
         elif tag in ("code", "pre"):
@@ -73,6 +85,7 @@ class Read(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.text.append(data)
+        self.blocks[-1] += CODE if self._code else data
         if self._line and not self._skip:
             number, text = self.lines[-1]
             self.lines[-1] = (number, text + data)
@@ -99,10 +112,7 @@ def notes(text: str) -> set[int]:
 
 def check_page(text: str, page: str) -> list[str]:
     """What is wrong with the page of a source."""
-    read = Read()
-    read.feed(page)
-    read.close()
-    faults = []
+    read, faults = Page(page), []
     numbers = [number for number, _ in read.lines]
     if numbers != sorted(set(numbers)):
         faults.append("lines are doubled or out of order")
@@ -131,15 +141,15 @@ def together(numbers: list[int]) -> Iterator[list[int]]:
         yield [number for _, number in group]
 
 
+def settings(sources: list[Path], folder: Path, **more: object) -> Options:
+    given = {"out": folder / "site", "cache": folder / "cache", "jobs": cores()} | more
+    return Options(root=ROOT, sources=tuple(sources), **given)  # type: ignore[arg-type]
+
+
 def built(sources: list[Path], folder: Path, **more: object) -> Outcome:
     """One build without errors."""
     with Builder(settings(sources, folder, **more)) as builder:
         return finished(builder)
-
-
-def settings(sources: list[Path], folder: Path, **more: object) -> Options:
-    given = {"out": folder / "site", "cache": folder / "cache", "jobs": cores()} | more
-    return Options(root=ROOT, sources=tuple(sources), **given)  # type: ignore[arg-type]
 
 
 def finished(builder: Builder) -> Outcome:
@@ -147,6 +157,19 @@ def finished(builder: Builder) -> Outcome:
     errors = [str(d) for d in outcome.report if d.severity is Severity.ERROR]
     assert not errors, "\n".join(errors[:5])
     return outcome
+
+
+def run(*command: object, **more: object) -> "subprocess.CompletedProcess[str]":
+    """What a program of Python says that ends well."""
+    given = {"capture_output": True, "text": True, "cwd": ROOT} | more
+    done = subprocess.run([sys.executable, *map(str, command)], **given)  # type: ignore[call-overload]
+    assert done.returncode == 0, f"{command}: {done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+    return done  # type: ignore[no-any-return]
+
+
+def package_of(name: str, folder: Path) -> Path:
+    """A copy of a package of the standard library."""
+    return shutil.copytree(Path(sysconfig.get_path("stdlib"), name), folder / name)
 
 
 def tree(folder: Path) -> dict[str, str]:
@@ -222,8 +245,7 @@ def edit(package: Path, choose: random.Random) -> None:
 
 def edits(folder: Path, choose: random.Random, count: int) -> str:
     """After each of many edits the site is that of a clean build."""
-    package = folder / "json"
-    shutil.copytree(Path(sysconfig.get_path("stdlib"), "json"), package)
+    package = package_of("json", folder)
     with Builder(settings([package], folder, jobs=1, serving=True)) as warm:
         for turn in range(count):
             edit(package, choose)
@@ -235,33 +257,23 @@ def edits(folder: Path, choose: random.Random, count: int) -> str:
             shutil.rmtree(folder / "clean/cache/pages", ignore_errors=True)
             shutil.rmtree(folder / "clean/site", ignore_errors=True)
             built([package], folder / "clean", jobs=1)
-            assert tree(folder / "site") == tree(folder / "clean/site"), (
-                f"edit {turn} leaves traces"
-            )
+            same = tree(folder / "site") == tree(folder / "clean/site")
+            assert same, f"edit {turn} leaves traces"
     return f"{count} edits: each site is that of a clean build, byte for byte"
 
 
-def command(package: Path, folder: Path) -> "subprocess.Popen[bytes]":
-    given: list[str | Path] = [
-        package,
-        "--out",
-        folder / "site",
-        "--cache",
-        folder / "cache",
-    ]
-    return subprocess.Popen(
-        [sys.executable, ROOT / "build_site.py", "build", *given, "--jobs", "2"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+def begun(package: Path, folder: Path) -> "subprocess.Popen[bytes]":
+    """A build in a process of its own."""
+    command = [sys.executable, ROOT / "build_site.py", "build", package, "--jobs", "2"]
+    command += ["--out", folder / "site", "--cache", folder / "cache"]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def kills(folder: Path, choose: random.Random, count: int) -> str:
     """Builds that are killed leave the old site, or whole files of the old and the new one."""
-    package = folder / "wsgiref"
-    shutil.copytree(Path(sysconfig.get_path("stdlib"), "wsgiref"), package)
+    package = package_of("wsgiref", folder)
     start = time.monotonic()
-    assert command(package, folder).wait() == 0
+    assert begun(package, folder).wait() == 0
     seconds, mixed = time.monotonic() - start, 0
     old = {name: {digest} for name, digest in tree(folder / "site").items()}
     for turn in range(count):
@@ -271,7 +283,7 @@ def kills(folder: Path, choose: random.Random, count: int) -> str:
         new = tree(folder / "clean/site")
         if turn % 2:
             shutil.rmtree(folder / "cache", ignore_errors=True)
-        child = command(package, folder)
+        child = begun(package, folder)
         time.sleep(choose.random() * seconds)
         child.send_signal(signal.SIGKILL)
         child.wait()
@@ -280,13 +292,13 @@ def kills(folder: Path, choose: random.Random, count: int) -> str:
             assert digest in {*old.get(name, ()), new.get(name)}, f"{name} is neither old nor new"
         mixed += len({digest == new.get(name) for name, digest in left.items()}) == 2
         if choose.random() < 0.3:
-            assert command(package, folder).wait() == 0
+            assert begun(package, folder).wait() == 0
             assert tree(folder / "site") == new, "a build after a kill is not that of a clean one"
             old = {name: {digest} for name, digest in new.items()}
         else:
             for name, digest in left.items():
                 old.setdefault(name, set()).add(digest)
-    assert command(package, folder).wait() == 0
+    assert begun(package, folder).wait() == 0
     assert tree(folder / "site") == tree(folder / "clean/site")
     return (
         f"{count} kills: every file was whole, {mixed} while files moved; the next build is right"
@@ -295,11 +307,10 @@ def kills(folder: Path, choose: random.Random, count: int) -> str:
 
 def side_by_side(folder: Path, choose: random.Random, count: int) -> str:
     """Builds of the same folder at the same time."""
-    package = folder / "email"
-    shutil.copytree(Path(sysconfig.get_path("stdlib"), "email"), package)
+    package = package_of("email", folder)
     for turn in range(count):
         edit(package, choose)
-        children = [command(package, folder) for _ in range(2)]
+        children = [begun(package, folder) for _ in range(2)]
         assert [child.wait() for child in children] == [0, 0]
         built([package], folder / "clean")
         assert tree(folder / "site") == tree(folder / "clean/site"), f"turn {turn}"
@@ -309,16 +320,14 @@ def side_by_side(folder: Path, choose: random.Random, count: int) -> str:
 def odd_files() -> Iterator[tuple[str, str | bytes]]:
     """Files that nobody should write, by name."""
     note = '"""\n{}\n"""\nx = 1\n'
-    formulas = [
-        r"\toggle{a}{b}\endtoggle",
-        r"\mathtip{a}{b}",
-        r'\char"110000',
-        r"\frac{",
-        r"\unknown",
-    ]
-    formulas += ["{" * 400 + "}" * 400, r"\sqrt{" * 1000 + "}" * 1000, r"\def\a{\a\a}\a"]
-    formulas += [r"\begin{array}{*{100000000}{c}}\end{array}", r"\class{NCM-x}{x}"]
-    for number, formula in enumerate([*formulas, r"\href{javascript:alert(1)}{x}"]):
+    formulas = (
+        r"\toggle{a}{b}\endtoggle \mathtip{a}{b} \char\"110000 \frac{ \unknown \def\a{\a\a}\a"
+    )
+    formulas += (
+        r" \begin{array}{*{100000000}{c}}\end{array} \class{NCM-x}{x} \href{javascript:a(1)}{x}"
+    )
+    nested = ["{" * 400 + "}" * 400, r"\sqrt{" * 1000 + "}" * 1000]
+    for number, formula in enumerate([*formulas.split(), *nested]):
         yield f"formula{number}", note.format(f"A formula ${formula}$ in a note.")
     yield "empty", ""
     yield "blank", "\n\n \n\t\n"
@@ -395,8 +404,6 @@ PACKAGES = {
     "rich==15.0.0": ("rich", 0, 0),
     "scikit-image==0.26.0": ("skimage", 2, 1),
 }
-#: Code that a reader sees stands for one sign.
-CODE = "\1"
 FIELD = re.compile(
     r"(?<![\w:]):(?:param|parameter|arg|key|keyword|kwarg|type|var|ivar|cvar|raises?|returns?"
     rf"|rtype|yields?)\b[^:\n]*:(?!:)|:[a-z][\w+:-]*:[`{CODE}]"
@@ -407,42 +414,17 @@ SECTION = re.compile(
 )
 
 
-class Notes(HTMLParser):
-    """The paragraphs, items and terms of a page."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.blocks = [""]
-        self._code = 0
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._code += tag in ("pre", "code", "script", "style", "samp")
-        if tag in ("p", "li", "dt", "dd", "td", "h1", "h2", "h3", "h4"):
-            self.blocks.append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        self._code -= tag in ("pre", "code", "script", "style", "samp")
-
-    def handle_data(self, data: str) -> None:
-        self.blocks[-1] += CODE if self._code else data
-
-
 def wheel(package: str) -> Path | None:
     """A package from PyPI, or from the cache; None without a network."""
     cached = ROOT / ".cache/soak"
     name = package.replace("-", "_").replace("==", "-")
     if not any(cached.glob(f"{name}-*.whl")):
         # It is read, not run: one file will do for all systems.
-        options = ["--no-deps", "--only-binary", ":all:", "--python-version", "3.11", "--retries"]
-        options += [
-            "0",
-            "--platform",
-            "manylinux_2_28_x86_64",
-            "--platform",
-            "manylinux2014_x86_64",
-        ]
-        options += ["--dest", str(cached), package]
-        command = [sys.executable, "-m", "pip", "download", *options]
+        options = ["--no-deps", "--only-binary", ":all:", "--python-version", "3.11"]
+        for platform in ("manylinux_2_28_x86_64", "manylinux2014_x86_64"):
+            options += ["--platform", platform]
+        options += ["--retries", "0"]
+        command = [sys.executable, "-m", "pip", "download", *options, "--dest", cached, package]
         done = subprocess.run(command, capture_output=True, text=True)
         if "(from versions: none)" in done.stderr:
             return None
@@ -450,35 +432,32 @@ def wheel(package: str) -> Path | None:
     return next(cached.glob(f"{name}-*.whl"))
 
 
+def unpacked(package: str, root: Path) -> bool:
+    """Whether a package could be had and is in a folder."""
+    if path := wheel(package):
+        with ZipFile(path) as packed:
+            packed.extractall(root)
+    return path is not None
+
+
 def packages(folder: Path, _: random.Random, __: int) -> str:
     """Packages as they are: `init` and `build` do, run nothing, and leave no notation."""
     pages = 0
-    for package, (top, fields, sections) in PACKAGES.items():
-        if (path := wheel(package)) is None:
-            return f"SKIPPED: {package} is not in .cache/soak, and PyPI cannot be reached"
+    for package, (top, *most) in PACKAGES.items():
         root = folder / top
-        with ZipFile(path) as packed:
-            packed.extractall(root)
+        if not unpacked(package, root):
+            return f"SKIPPED: {package} is not in .cache/soak, and PyPI cannot be reached"
         ran = root / "ran"
         (root / top / "runs.py").write_text(f"open({str(ran)!r}, 'w')\n")
-        for words in (["init", top], ["build", "--cache", str(folder / "cache")]):
-            command = [sys.executable, "-m", "pylit", *words]
-            done = subprocess.run(command, cwd=root, capture_output=True, text=True)
-            assert done.returncode == 0, done.stderr[-4000:]
+        run("-m", "pylit", "init", top, cwd=root)
+        run("-m", "pylit", "build", "--cache", folder / "cache", cwd=root)
         assert not ran.exists(), f"{package} was imported"
-        found: dict[re.Pattern[str], list[str]] = {FIELD: [], SECTION: []}
-        for page in (root / "site").rglob("*.html"):
-            notes, pages = Notes(), pages + 1
-            notes.feed(page.read_text("utf-8"))
-            for pattern, blocks in found.items():
-                blocks += [
-                    f"{page.name}: {block}" for block in notes.blocks if pattern.search(block)
-                ]
-        for most, blocks in zip((fields, sections), found.values(), strict=True):
-            assert len(blocks) <= most, f"{package}: {blocks}"
-    return (
-        f"{len(PACKAGES)} packages from PyPI, {pages} pages: nothing ran, no field or role is raw"
-    )
+        texts = [page.read_text("utf-8") for page in (root / "site").rglob("*.html")]
+        blocks, pages = [one for text in texts for one in Page(text).blocks], pages + len(texts)
+        for pattern, allowed in zip((FIELD, SECTION), most, strict=True):
+            left = [block for block in blocks if pattern.search(block)]
+            assert len(left) <= allowed, f"{package}: {left}"
+    return f"{len(PACKAGES)} packages, {pages} pages: nothing ran, no field or role is raw"
 
 
 #: Forty packages of different styles.
@@ -496,24 +475,18 @@ STYLES = """
 
 def styles(folder: Path, _: random.Random, count: int) -> str:
     """Packages of many styles are built, each page of them; and `importlib` of Python itself."""
-    library = folder / "importlib==3"
-    shutil.copytree(Path(sysconfig.get_path("stdlib"), "importlib"), library / "importlib")
-    pages = 0
+    library, pages = folder / "importlib==3", 0
+    package_of("importlib", library)
     for package in [library.name, *STYLES.split()[:count]]:
         root = folder / package
-        if root != library:
-            if (path := wheel(package)) is None:
-                return f"SKIPPED: {package} is not in .cache/soak, and PyPI cannot be reached"
-            with ZipFile(path) as packed:
-                packed.extractall(root)
+        if root != library and not unpacked(package, root):
+            return f"SKIPPED: {package} is not in .cache/soak, and PyPI cannot be reached"
         made = (".dist-info", ".data", ".libs")
         tops = [top.name for top in sorted(root.iterdir()) if top.suffix not in made]
         tops = [top for top in tops if any((root / top).rglob("*.py"))]
-        command = [sys.executable, "-m", "pylit", "build", *tops, "--out", "site", "--verbose"]
-        command += ["--cache", str(folder / "cache")]
-        done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=600)
-        assert done.returncode == 0, f"{package}: {done.stderr[-4000:]}"
-        assert "Traceback" not in done.stderr and "[page-failed]" not in done.stderr, done.stderr
+        build = ["build", *tops, "--out", "site", "--verbose", "--cache", folder / "cache"]
+        said = run("-m", "pylit", *build, cwd=root, timeout=600).stderr
+        assert "Traceback" not in said and "[page-failed]" not in said, said
         pages += len([*(root / "site").rglob("*.html")])
         shutil.rmtree(root)
     return f"{count} packages of many styles, {pages} pages: each page is made"
@@ -521,16 +494,9 @@ def styles(folder: Path, _: random.Random, count: int) -> str:
 
 def changes(folder: Path, random_: random.Random, count: int, **variables: str) -> str:
     """What a user changes has its effect, or both kernel and reference raise."""
-    program = ROOT / "tests/labml_nn/changes.py"
     first = 1000 + random_.randrange(10**6)
     given = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
-    done = subprocess.run(
-        [sys.executable, program, str(first), str(count)],
-        env=os.environ | given | variables,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr[-4000:]}"
+    done = run("tests/labml_nn/changes.py", first, count, env=os.environ | given | variables)
     return done.stdout.splitlines()[-1]
 
 
@@ -556,10 +522,8 @@ def sanitizer(folder: Path, random_: random.Random, count: int) -> str:
 
 def sweep(folder: Path, _: random.Random, __: int) -> str:
     """What ``make test`` leaves out: every submodule, model, page and width of the tests it has."""
-    command = [sys.executable, "-m", "pytest", "-q", "-m", "sweep", "-n", "auto"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-4000:]
-    return f"the tests that go over everything: {done.stdout.splitlines()[-1]}"
+    said = run("-m", "pytest", "-q", "-m", "sweep", "-n", "auto").stdout
+    return f"the tests that go over everything: {said.splitlines()[-1]}"
 
 
 #: The oldest PyTorch that `setup.py` allows, and the newest.
