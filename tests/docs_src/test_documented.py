@@ -25,11 +25,14 @@ def script() -> ModuleType:
 def targets(text: str) -> dict[str, Target]:
     """Names, each with its kind and its address."""
     found = {}
-    for line in text.strip().splitlines():
-        name, kind, url = line.split()
+    for name, kind, url in map(str.split, text.strip().splitlines()):
         known: DefinitionKind = "class" if kind == "class" else "function"
         found[name] = Target(Definition(known, name, "", 0, ""), url)
     return found
+
+
+def urls(found: dict[str, Target]) -> dict[str, str]:
+    return {name: target.url for name, target in found.items()}
 
 
 def test_names_that_the_library_has_not_go_and_public_ones_come(script: ModuleType) -> None:
@@ -40,7 +43,7 @@ def test_names_that_the_library_has_not_go_and_public_ones_come(script: ModuleTy
             torch.nn.functional.nonsense function c.html
         """)
     )
-    assert {name: target.url for name, target in found.items()} == {
+    assert urls(found) == {
         "torch.nn.parameter.Parameter": "a.html#torch.nn.parameter.Parameter",
         "torch.nn.Parameter": "a.html#torch.nn.parameter.Parameter",
         "torch.nn.functional.conv1d": "b.html",
@@ -50,10 +53,7 @@ def test_names_that_the_library_has_not_go_and_public_ones_come(script: ModuleTy
 
 def test_names_that_need_no_import_belong_to_their_module(script: ModuleType) -> None:
     found = script.python(targets("len function f.html#len\nmath.sqrt function m.html#math.sqrt"))
-    assert {name: t.url for name, t in found.items()} == {
-        "builtins.len": "f.html#len",
-        "math.sqrt": "m.html#math.sqrt",
-    }
+    assert urls(found) == {"builtins.len": "f.html#len", "math.sqrt": "m.html#math.sqrt"}
 
 
 def test_what_is_shipped_is_read_and_written_alike() -> None:

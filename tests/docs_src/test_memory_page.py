@@ -70,14 +70,8 @@ def test_new_memories_of_mamba_fade_as_fast_as_those_of_a_gated_delta_net():
 
 
 def test_keys_that_are_no_right_angle_apart_are_read_exactly_with_other_queries():
-    k, q, v = (
-        torch.tensor(rows)[:, None, None]
-        for rows in (
-            [[1.0, 0.0], [0.6, 0.8]],
-            [[1.0, -0.75], [0.0, 1.25]],
-            [[3.0, 1.0], [5.0, 0.0]],
-        )
-    )
+    rows = [[[1.0, 0], [0.6, 0.8]], [[1, -0.75], [0, 1.25]], [[3, 1], [5, 0]]]
+    k, q, v = torch.tensor(rows)[:, :, None, None]
     _, memory = linear_attention_loop(k, k, v, torch.zeros(1, 1, 2, 2))
     torch.testing.assert_close(torch.einsum("tbhd,bhde->tbhe", q, memory), v)
 
@@ -89,14 +83,13 @@ def test_one_line_in_each_memory():
     assert [[round(one) for one in state] for state in memory._added()] == [[1, 1], [2, 1], [3, 2]]
     rewritten = memory._rewritten()
     assert all(len(set(row)) == 3 for row in zip(*rewritten, strict=True))
-    expected = {
-        "summed": "(3, 0), then (3, 2), then (8, 2)",
-        "faded": "(3, 0), then (1.5, 2), then (5.75, 1)",
-        "corrected": "(3, 0), then (3, 2), then (5, 2)",
-        "emptied": "(3, 2), then (5, 2), then (0.5, 0.2)",
-        "appended": "the answer is 4.",
-    }
-    for name, told in expected.items():
+    for name, told in (
+        ("summed", "(3, 0), then (3, 2), then (8, 2)"),
+        ("faded", "(3, 0), then (1.5, 2), then (5.75, 1)"),
+        ("corrected", "(3, 0), then (3, 2), then (5, 2)"),
+        ("emptied", "(3, 2), then (5, 2), then (0.5, 0.2)"),
+        ("appended", "the answer is 4."),
+    ):
         assert told in getattr(memory, name)().alt, name
 
 
@@ -108,17 +101,6 @@ def test_states_are_drawn_at_one_scale():
         size = features * {"lstm": 2, "elman": 1, "gru": 1}.get(name, features)
         assert state.numel() == (2 * features * tokens if name in lists else size), name
     assert found.keys() == memory.KEEPS.keys() == memory.NAMES.keys() >= {*vectors, *lists}
-    # What a token does to a matrix: row 3 is written twice.
-    for name, (before, after) in memory._states().items():
-        if name in vectors or name in lists:
-            continue
-        share = memory.FADES if name in ("mamba2", "gated_delta_net") else 1
-        others = [row for row in range(features) if row != memory.ROWS[-1]]
-        torch.testing.assert_close(after[others], share * before[others])
-        written = after[memory.ROWS[-1]] - share * before[memory.ROWS[-1]]
-        replaced = after[memory.ROWS[-1]]
-        value = replaced if name.endswith("delta_net") else written
-        assert (value > 0.08).all() and (value < 1.7).all()
 
 
 def test_all_models_are_named_in_one_way():
@@ -126,18 +108,13 @@ def test_all_models_are_named_in_one_way():
     opening = PAGE[: PAGE.index("## One line, seven memories")]
     for name in memory.NAMES.values():
         assert f"[{name}](" in opening
-    heads = [head for head, _, _ in memory.KEEPS.values()]
-    assert all(
-        head.startswith(f"{memory.NAMES[name]}, ")
-        for name, head in zip(memory.KEEPS, heads, strict=True)
-    )
+    for name, (head, _, _) in memory.KEEPS.items():
+        assert head.startswith(f"{memory.NAMES[name]}, ")
 
 
 def test_areas_of_the_squares():
     """After 8,192 tokens the side is √8 times as long."""
     sizes = memory._sizes("autoregressive")
     assert round(math.sqrt(sizes[2] / sizes[1]), 1) == 2.8
-    assert [one for one in memory.NAMES if len(set(memory._sizes(one))) > 1] == [
-        "autoregressive",
-        "feedback",
-    ]
+    grow = [name for name in memory.NAMES if len(set(memory._sizes(name))) > 1]
+    assert grow == ["autoregressive", "feedback"]

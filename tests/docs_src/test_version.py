@@ -1,19 +1,22 @@
-"""The version of the library, which is written down in three places."""
+"""What is written down in several places: the version of the library, and who signs it."""
 
 import re
 import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+SETUP, CITATION, LICENSE = (
+    (ROOT / name).read_text(encoding="utf-8") for name in ("setup.py", "CITATION.cff", "LICENSE")
+)
+SITE = tomllib.loads((ROOT / "docs_src/site.toml").read_text(encoding="utf-8"))
 
 
 def test_the_site_and_the_citation_name_the_version_of_the_library() -> None:
-    found = {
-        re.search(pattern, (ROOT / name).read_text()).group(1)  # type: ignore[union-attr]
-        for name, pattern in {
-            "setup.py": r'version="(.*?)"',
-            "CITATION.cff": r"(?m)^version: (\S+)$",
-        }.items()
-    }
-    found.add(tomllib.loads((ROOT / "docs_src/site.toml").read_text())["version"])
-    assert len(found) == 1
+    versions = re.findall(r'version="(.*?)"', SETUP) + re.findall(r"(?m)^version: (\S+)$", CITATION)
+    assert versions == [SITE["version"]] * 2
+
+
+def test_the_site_is_signed_as_the_package_is() -> None:
+    assert f"- name: {SITE['authors']}" in CITATION
+    assert f"Copyright (c) 2026 {SITE['authors']}" in LICENSE
+    assert f'license="{SITE["license"]}"' in SETUP
