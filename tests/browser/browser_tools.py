@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from _pytest.mark import ParameterSet
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page
 from sweeps import in_turn
 
 from docs_src.lessons import URLS
@@ -126,6 +126,10 @@ class Visit:
             self.faults.append(f"{self.page.url} asks for {url}")
 
 
+#: How tests open a page: its address, a width, a theme and options of the browser.
+Open = Callable[..., Visit]
+
+
 class Windows:
     """Windows on the site. Plain ones are tabs of one browser, which is six times as fast as a
     browser for each; one with options is alone in a browser that has them."""
@@ -160,7 +164,7 @@ class Windows:
         return faults
 
 
-def bracketed(visit: Callable[..., Visit], url: str, *look: object) -> Visit:
+def bracketed(visit: Open, url: str, *look: object) -> Visit:
     """A page whose scripts speak the language of brackets."""
     window = visit("404.html", *look)
     window.page.add_init_script(BRACKETS)
@@ -184,6 +188,13 @@ def violations(window: Visit, part: str | None = None, whole: bool = False) -> l
         window.page.evaluate(AXE)
     found = window.page.evaluate(AXE_RUN, part)["violations"]
     return [f"{one['id']}: {node['html'][:120]}" for one in found for node in one["nodes"][:3]]
+
+
+def box(found: Locator) -> dict[str, float]:
+    """Where an element is."""
+    bounds = found.first.bounding_box()
+    assert bounds
+    return {**bounds}
 
 
 def pages(site: Path) -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from browser_tools import Visit, Windows
+from browser_tools import Open, Visit, Windows
 from playwright.sync_api import Browser
 
 from pylit.cli import main
@@ -68,7 +68,7 @@ def windows(browser: Browser, server: str) -> Windows:
 
 
 @pytest.fixture
-def visit(windows: Windows) -> Iterator[Callable[..., Visit]]:
+def visit(windows: Windows) -> Iterator[Open]:
     """Opens a page of the site in a window of its own; faults of the page fail the test."""
 
     def open_page(url: str, width: int = 1440, theme: str = "light", **options: object) -> Visit:

@@ -1,10 +1,9 @@
 """axe finds nothing, in both themes, at five widths, and with everything open."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from browser_tools import HEIGHTS, LESSONS, LOOKS, MHA, Visit, each_in_one_look, pages, violations
+from browser_tools import HEIGHTS, LESSONS, LOOKS, MHA, Open, each_in_one_look, pages, violations
 from sweeps import in_turn, swept
 
 pytestmark = pytest.mark.browser
@@ -22,7 +21,7 @@ KINDS = [
 
 
 @pytest.mark.parametrize(("url", "theme"), in_turn([MHA, "index.html"], ["light", "dark"]))
-def test_axe_at_every_width(url: str, theme: str, visit: Callable[..., Visit]):
+def test_axe_at_every_width(url: str, theme: str, visit: Open):
     window = visit(url, 320, theme)
     for width, height in HEIGHTS.items():
         window.page.set_viewport_size({"width": width, "height": height})
@@ -30,9 +29,7 @@ def test_axe_at_every_width(url: str, theme: str, visit: Callable[..., Visit]):
 
 
 @pytest.mark.parametrize(("url", "width", "theme"), each_in_one_look(KINDS))
-def test_axe_with_everything_unfolded(
-    url: str, width: int, theme: str, visit: Callable[..., Visit]
-):
+def test_axe_with_everything_unfolded(url: str, width: int, theme: str, visit: Open):
     window = visit(url, width, theme)
     window.unfold()
     assert violations(window) == []
@@ -41,7 +38,7 @@ def test_axe_with_everything_unfolded(
 @pytest.mark.sweep
 @pytest.mark.parametrize(("width", "theme"), LOOKS)
 def test_axe_on_the_whole_of_every_page_with_a_drawing(
-    width: int, theme: str, site: Path, visit: Callable[..., Visit]
+    width: int, theme: str, site: Path, visit: Open
 ):
     window = visit("index.html", width, theme)
     for url in pages(site):
@@ -52,7 +49,7 @@ def test_axe_on_the_whole_of_every_page_with_a_drawing(
 
 
 @pytest.mark.parametrize("theme", swept(["light", "dark"], "dark"))
-def test_axe_with_dialogs_and_previews_open(theme: str, visit: Callable[..., Visit]):
+def test_axe_with_dialogs_and_previews_open(theme: str, visit: Open):
     window = visit(f"{MHA}#L100", 1024, theme)
     page = window.unfold()
     assert violations(window) == []

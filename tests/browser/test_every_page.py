@@ -3,11 +3,19 @@
 import json
 import re
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from browser_tools import FEEDBACK, HEIGHTS, MHA, Visit, each_in_one_look, english, packed, pages
+from browser_tools import (
+    FEEDBACK,
+    HEIGHTS,
+    MHA,
+    Open,
+    each_in_one_look,
+    english,
+    packed,
+    pages,
+)
 from playwright.sync_api import Route
 from sweeps import swept
 
@@ -102,7 +110,7 @@ TOPS = """() => new Promise(done => requestAnimationFrame(() => requestAnimation
     ),
 )
 def test_no_page_is_too_wide_or_too_large_and_its_figures_can_be_read(
-    look: tuple[int, str, str], part: int, site: Path, visit: Callable[..., Visit]
+    look: tuple[int, str, str], part: int, site: Path, visit: Open
 ):
     """One walk looks at everything: to open a page takes longer than to look at it."""
     width, theme, within = look
@@ -125,7 +133,7 @@ def test_no_page_is_too_wide_or_too_large_and_its_figures_can_be_read(
     each_in_one_look(["index.html", MHA, POSITIONS, FEEDBACK, f"zh/{MHA}", "notation.html"]),
 )
 def test_hardly_anything_moves_when_script_and_fonts_arrive_late(
-    url: str, width: int, theme: str, visit: Callable[..., Visit]
+    url: str, width: int, theme: str, visit: Open
 ):
     """A busy machine has them late by chance; here they are late on purpose, one by one.
 
@@ -183,7 +191,7 @@ def test_the_typefaces_are_small(site: Path):
     assert sum(font.stat().st_size for font in fonts) <= 75 * 1024
 
 
-def test_a_first_view_takes_four_requests_before_fonts(site: Path, visit: Callable[..., Visit]):
+def test_a_first_view_takes_four_requests_before_fonts(site: Path, visit: Open):
     window = visit(MHA)
     window.page.wait_for_load_state("networkidle")
     asked = [url.removeprefix(window.server) for url in window.requests]

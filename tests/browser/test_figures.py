@@ -3,11 +3,10 @@
 import json
 import math
 import re
-from collections.abc import Callable
 
 import pytest
 import torch
-from browser_tools import SETTLED, Visit
+from browser_tools import SETTLED, Open
 
 from labml_nn.sampling import Temperature
 from labml_nn.transformers.positional_encoding import get_positional_encoding
@@ -19,9 +18,7 @@ SAMPLING = "labml_nn/sampling.html"
 
 
 @pytest.mark.parametrize(("url", "label"), [(SAMPLING, "Temperature")])
-def test_the_script_draws_what_the_build_has_drawn(
-    url: str, label: str, visit: Callable[..., Visit]
-):
+def test_the_script_draws_what_the_build_has_drawn(url: str, label: str, visit: Open):
     """Nothing changes when the script comes; then a knob turns there and back."""
     page = visit(url).page
     figure = page.locator("figure.fig", has=page.locator("[data-stage]"))
@@ -50,7 +47,7 @@ def test_the_script_draws_what_the_build_has_drawn(
 
 
 @pytest.mark.parametrize("presses", [-8, 12])
-def test_the_temperature_is_that_of_the_module(presses: int, visit: Callable[..., Visit]):
+def test_the_temperature_is_that_of_the_module(presses: int, visit: Open):
     page = visit(SAMPLING).page
     form = page.locator("[data-stage=temperature]")
     logits = json.loads(form.locator("script").text_content() or "")["logits"]
@@ -71,7 +68,7 @@ def test_the_temperature_is_that_of_the_module(presses: int, visit: Callable[...
     assert f"between {many:.1f} letters" in form.locator("output").inner_text()
 
 
-def test_the_hands_are_those_of_the_module(visit: Callable[..., Visit]):
+def test_the_hands_are_those_of_the_module(visit: Open):
     page = visit(ENCODING).page
     hand, position = 2, 33
     output = page.locator("[data-stage=clocks] output")
@@ -92,7 +89,7 @@ def test_the_hands_are_those_of_the_module(visit: Callable[..., Visit]):
         assert shown == pytest.approx(table[position, 2 * i : 2 * i + 2].tolist(), abs=2e-3)
 
 
-def test_without_scripts_the_drawing_is_there_and_its_knobs_are_not(visit: Callable[..., Visit]):
+def test_without_scripts_the_drawing_is_there_and_its_knobs_are_not(visit: Open):
     page = visit(SAMPLING, java_script_enabled=False).page
     figure = page.locator("figure.fig").first
     assert figure.locator("svg").first.is_visible()

@@ -1,13 +1,13 @@
 """The pages in Chinese: each beside its English sibling, and found by what readers type."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urljoin
 
 import html5lib
 import pytest
-from browser_tools import MHA, Visit, pages
+from browser_tools import MHA, Open, pages
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
@@ -36,7 +36,7 @@ def chinese(site: Path) -> list[str]:
     return [url for url in pages(site) if url.startswith("zh/")]
 
 
-def test_what_chinese_readers_type_finds_its_page_first(visit: Callable[..., Visit]):
+def test_what_chinese_readers_type_finds_its_page_first(visit: Open):
     page = visit("zh/index.html").page
     page.keyboard.press("/")
     field, results = page.locator("#search input"), page.locator("#results")
@@ -75,7 +75,7 @@ def test_a_page_in_chinese_has_the_anchors_of_its_sibling(site: Path):
             assert found - {"小结"} == known, url
 
 
-def test_the_link_to_the_other_language_keeps_the_place(visit: Callable[..., Visit]):
+def test_the_link_to_the_other_language_keeps_the_place(visit: Open):
     place = "#attention-of-all-heads"
     window = visit("404.html")
     page = window.page
@@ -113,7 +113,7 @@ def test_a_link_that_leads_out_of_chinese_has_no_chinese_page_and_says_so(site: 
             assert said, (url, address, text)
 
 
-def test_the_style_sheet_says_which_links_lead_out_of_chinese(visit: Callable[..., Visit]):
+def test_the_style_sheet_says_which_links_lead_out_of_chinese(visit: Open):
     page = visit(f"zh/{MHA}").page
     said = page.evaluate(
         """[...document.querySelectorAll(":is(main, .foot) a[href*='.html']:not([lang], pre a)")]
@@ -126,7 +126,7 @@ def test_the_style_sheet_says_which_links_lead_out_of_chinese(visit: Callable[..
 
 
 @pytest.mark.parametrize("width", [1440, 390])
-def test_the_letters_of_drawings_can_be_read(visit: Callable[..., Visit], width: int):
+def test_the_letters_of_drawings_can_be_read(visit: Open, width: int):
     """A Chinese character has too many strokes for less than 12 pixels."""
     window = visit("zh/index.html")
     window.page.set_viewport_size({"width": width, "height": 900})

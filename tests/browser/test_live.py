@@ -1,7 +1,6 @@
 """Models that run in pages: opened by a button, shown, and answered in sentences."""
 
 import re
-from collections.abc import Callable
 
 import pytest
 from browser_tools import (
@@ -9,6 +8,7 @@ from browser_tools import (
     MHA,
     PANELS,
     READY,
+    Open,
     Visit,
     bracketed,
     each_in_one_look,
@@ -36,7 +36,7 @@ MOVED = """new Promise(resolve => new PerformanceObserver(list => resolve(list.g
   .observe({ type: "layout-shift", buffered: true }) || setTimeout(() => resolve(0), 300))"""
 
 
-def opened(visit: Callable[..., Visit], url: str = MHA) -> Visit:
+def opened(visit: Open, url: str = MHA) -> Visit:
     return started(visit(url))
 
 
@@ -48,7 +48,7 @@ def started(window: Visit) -> Visit:
 
 
 @pytest.mark.parametrize(("url", "width", "theme"), each_in_one_look(IN_PAGES))
-def test_panel(url: str, width: int, theme: str, visit: Callable[..., Visit]):
+def test_panel(url: str, width: int, theme: str, visit: Open):
     """It opens by keyboard, shows its observations, fits, and axe finds nothing.
 
     All that its script says can be in another language. At a desk the whole panel is in the
@@ -88,7 +88,7 @@ def test_panel(url: str, width: int, theme: str, visit: Callable[..., Visit]):
 
 
 @pytest.mark.parametrize("width", swept([390, 1440], 390))
-def test_a_finger_hits_its_controls(width: int, visit: Callable[..., Visit]):
+def test_a_finger_hits_its_controls(width: int, visit: Open):
     window = visit(MHA, width, has_touch=True)
     window.page.locator("[data-live]").tap()
     window.page.wait_for_function(READY, timeout=60_000)
@@ -100,7 +100,7 @@ def test_a_finger_hits_its_controls(width: int, visit: Callable[..., Visit]):
 
 
 @pytest.mark.parametrize("url", swept(LESSONS, *LESSONS[:2]))
-def test_its_address_opens_it(url: str, visit: Callable[..., Visit]):
+def test_its_address_opens_it(url: str, visit: Open):
     window = visit("404.html")
     window.open(f"{url}#try-it", hurry=False)
     window.page.wait_for_function(READY, timeout=60_000)
@@ -108,13 +108,13 @@ def test_its_address_opens_it(url: str, visit: Callable[..., Visit]):
     expect(window.page.locator(".live .outcome")).to_be_in_viewport()
 
 
-def test_a_change_of_its_address_opens_it(visit: Callable[..., Visit]):
+def test_a_change_of_its_address_opens_it(visit: Open):
     there = visit(MHA).page
     there.evaluate("location.hash = 'try-it'")
     there.wait_for_function(READY, timeout=60_000)
 
 
-def test_it_is_open_when_a_reader_comes_near(visit: Callable[..., Visit]):
+def test_it_is_open_when_a_reader_comes_near(visit: Open):
     """Nothing that is in sight moves, and the focus stays where it is."""
     page = visit(MHA).page
     page.locator("[data-live]").evaluate(
@@ -125,7 +125,7 @@ def test_it_is_open_when_a_reader_comes_near(visit: Callable[..., Visit]):
     assert page.evaluate(MOVED) < 1e-3
 
 
-def test_wrong_text_gets_a_sentence_and_dims_old_results(visit: Callable[..., Visit]):
+def test_wrong_text_gets_a_sentence_and_dims_old_results(visit: Open):
     page = opened(visit).page
     seen = "+getComputedStyle(document.querySelector('.live .outcome').parentElement).opacity"
     assert page.evaluate(seen) == 1
@@ -137,7 +137,7 @@ def test_wrong_text_gets_a_sentence_and_dims_old_results(visit: Callable[..., Vi
     assert page.evaluate(seen) == 1
 
 
-def test_a_head_that_is_off_looks_off(visit: Callable[..., Visit]):
+def test_a_head_that_is_off_looks_off(visit: Open):
     page = opened(visit).page
     head = page.locator(".live .heads > div").nth(0)
     seen = "one => +getComputedStyle(one).opacity"
@@ -149,7 +149,7 @@ def test_a_head_that_is_off_looks_off(visit: Callable[..., Visit]):
     assert page.locator(".live .observations [aria-pressed=true]").count() == 0
 
 
-def test_it_writes_the_same_text_again(visit: Callable[..., Visit]):
+def test_it_writes_the_same_text_again(visit: Open):
     page = opened(visit).page
     written = []
     for _ in range(2):
@@ -163,11 +163,11 @@ def test_it_writes_the_same_text_again(visit: Callable[..., Visit]):
     assert written[0] == written[1]
 
 
-def test_from_a_disk(visit: Callable[..., Visit], site):
+def test_from_a_disk(visit: Open, site):
     opened(visit, (site / MHA).as_uri())
 
 
-def test_a_model_that_does_not_load_gets_a_sentence(visit: Callable[..., Visit]):
+def test_a_model_that_does_not_load_gets_a_sentence(visit: Open):
     window = visit(MHA)
     window.page.route("**/live/panel.js", lambda route: route.abort())
     window.page.locator("[data-live]").click()
@@ -181,9 +181,7 @@ def weights_of(window: Visit) -> list[str]:
 
 
 @pytest.mark.parametrize(("url", "name"), POEMS.items())
-def test_a_chinese_page_has_poems_first_and_shakespeare_on_demand(
-    url: str, name: str, visit: Callable[..., Visit]
-):
+def test_a_chinese_page_has_poems_first_and_shakespeare_on_demand(url: str, name: str, visit: Open):
     window = opened(visit, url)
     page, text = window.page, window.page.locator(".live textarea")
     poems = [f"{name}.js", "verse.js"]
@@ -202,7 +200,7 @@ def test_a_chinese_page_has_poems_first_and_shakespeare_on_demand(
 
 @pytest.mark.parametrize("url", swept(POEMS, *POEMS))
 def test_on_a_chinese_page_it_writes_a_poem_with_the_heads_that_a_reader_gives(
-    url: str, visit: Callable[..., Visit]
+    url: str, visit: Open
 ):
     window = opened(visit, url)
     page = window.page

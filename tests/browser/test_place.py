@@ -1,11 +1,10 @@
 """Where a reader is: the menu, the pages beside this one, what was read, and the home page."""
 
-from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from browser_tools import MHA, SETTLED, Visit, pages
+from browser_tools import MHA, SETTLED, Open, pages
 from playwright.sync_api import Page, Route, expect
 
 pytestmark = pytest.mark.browser
@@ -38,9 +37,7 @@ def read(page: Page) -> dict[str, list[object]]:
 
 
 @pytest.mark.parametrize("width", [320, 1440])
-def test_every_page_has_a_menu_of_the_lessons_without_scripts(
-    width: int, visit: Callable[..., Visit]
-):
+def test_every_page_has_a_menu_of_the_lessons_without_scripts(width: int, visit: Open):
     window = visit(MHA, width, java_script_enabled=False)
     page = window.page
     for url in (MHA, "notation.html", "zh/index.html"):
@@ -58,9 +55,7 @@ def test_every_page_has_a_menu_of_the_lessons_without_scripts(
     expect(page.locator("#menu [aria-current=page]")).to_have_attribute("href", "mha.html")
 
 
-def test_a_lesson_says_which_it_is_and_leads_on_at_its_top_and_its_end(
-    visit: Callable[..., Visit],
-):
+def test_a_lesson_says_which_it_is_and_leads_on_at_its_top_and_its_end(visit: Open):
     window = visit(MHA)
     page = window.page
     seen = [MHA]
@@ -80,7 +75,7 @@ def test_a_lesson_says_which_it_is_and_leads_on_at_its_top_and_its_end(
     assert seen[1] == POSITIONS and len(set(seen)) == 5
 
 
-def test_the_parts_of_a_lesson_are_links_at_its_head(visit: Callable[..., Visit]):
+def test_the_parts_of_a_lesson_are_links_at_its_head(visit: Open):
     page = visit(MHA).page
     parts = page.locator("nav.kicker a")
     expect(parts).to_have_count(3)
@@ -91,7 +86,7 @@ def test_the_parts_of_a_lesson_are_links_at_its_head(visit: Callable[..., Visit]
 
 
 def test_a_part_is_read_when_its_end_comes_into_sight_and_a_link_past_it_does_not_count(
-    visit: Callable[..., Visit],
+    visit: Open,
 ):
     window = visit(f"{MHA}#line-by-line")
     page = window.page
@@ -131,9 +126,7 @@ def test_a_part_is_read_when_its_end_comes_into_sight_and_a_link_past_it_does_no
     expect(start).to_contain_text("Start: Multi-head attention")
 
 
-def test_progress_is_kept_on_a_disk_and_not_missed_where_it_is_refused(
-    site: Path, visit: Callable[..., Visit]
-):
+def test_progress_is_kept_on_a_disk_and_not_missed_where_it_is_refused(site: Path, visit: Open):
     window = visit((site / "notation.html").as_uri())
     page = window.page
     window.open((site / MHA).as_uri())
@@ -149,7 +142,7 @@ def test_progress_is_kept_on_a_disk_and_not_missed_where_it_is_refused(
     expect(window.page.locator("#start")).to_contain_text("Start:")
 
 
-def test_the_home_page_is_an_excerpt_and_not_a_list(site: Path, visit: Callable[..., Visit]):
+def test_the_home_page_is_an_excerpt_and_not_a_list(site: Path, visit: Open):
     window = visit("index.html", 390)
     page = window.page
     assert page.locator("main a[href]:not(.self)").count() <= 45
@@ -172,9 +165,7 @@ def test_the_home_page_is_an_excerpt_and_not_a_list(site: Path, visit: Callable[
     assert number in now
 
 
-def test_paper_has_no_buttons_and_only_addresses_that_mean_something(
-    visit: Callable[..., Visit],
-):
+def test_paper_has_no_buttons_and_only_addresses_that_mean_something(visit: Open):
     window = visit("index.html")
     page = window.page
     for url in ("index.html", MHA, "results.html"):
@@ -196,9 +187,7 @@ def test_paper_has_no_buttons_and_only_addresses_that_mean_something(
         expect(page.locator(".paper")).to_have_text(url)
 
 
-def test_where_the_repository_is_known_an_error_is_reported_in_its_very_section(
-    visit: Callable[..., Visit],
-):
+def test_where_the_repository_is_known_an_error_is_reported_in_its_very_section(visit: Open):
     """This checkout has no address, so the link of the footer is put in on the way."""
     window = visit("404.html")
     link = '<a id="report" href="https://example.org/issues/new?title=x">Report</a>'

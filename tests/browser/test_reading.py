@@ -1,10 +1,9 @@
 """What a reader does with a page: look, go on, copy, switch the theme, and print."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from browser_tools import HEIGHTS, LAID_OUT, MHA, Visit, pages
+from browser_tools import HEIGHTS, LAID_OUT, MHA, Open, Visit, pages
 from playwright.sync_api import Locator, expect
 from sweeps import swept
 
@@ -39,7 +38,7 @@ def some_line(window: Visit) -> Locator:
     return window.page.locator(".s:not(.wide):has(> .d) .n").nth(60)
 
 
-def test_the_three_layouts(visit: Callable[..., Visit]):
+def test_the_three_layouts(visit: Open):
     window = visit(MHA)
     for width in (390, 1024, 1440, 1920):
         window.page.set_viewport_size({"width": width, "height": HEIGHTS[width]})
@@ -53,7 +52,7 @@ def test_the_three_layouts(visit: Callable[..., Visit]):
         assert window.page.locator("#outline").is_visible() == (width >= 1680)
 
 
-def test_the_outline_is_open_beside_a_page_of_one_column(visit: Callable[..., Visit]):
+def test_the_outline_is_open_beside_a_page_of_one_column(visit: Open):
     window = visit("exercises.html")
     for width in (1024, 1440):
         window.page.set_viewport_size({"width": width, "height": HEIGHTS[width]})
@@ -62,7 +61,7 @@ def test_the_outline_is_open_beside_a_page_of_one_column(visit: Callable[..., Vi
 
 
 @pytest.mark.parametrize("width", [390, 1024])
-def test_a_broken_line_of_a_listing_goes_on_further_in(width: int, visit: Callable[..., Visit]):
+def test_a_broken_line_of_a_listing_goes_on_further_in(width: int, visit: Open):
     """Pixels by which the first line of the text stands further left than the others."""
     page = visit(MHA, width).page
     page.evaluate(
@@ -85,7 +84,7 @@ def test_a_broken_line_of_a_listing_goes_on_further_in(width: int, visit: Callab
 
 @pytest.mark.parametrize("width", swept([1024, 1440], 1440))
 @pytest.mark.parametrize("lesson", LESSONS)
-def test_every_note_begins_beside_its_code(lesson: str, width: int, visit: Callable[..., Visit]):
+def test_every_note_begins_beside_its_code(lesson: str, width: int, visit: Open):
     """By the sections of the source: pixels between a note's top and that of its first line."""
     path = ROOT / "labml_nn" / lesson
     source = read_source(path, name=path.stem, display=lesson, own=True, report=Report())
@@ -109,9 +108,7 @@ def test_every_note_begins_beside_its_code(lesson: str, width: int, visit: Calla
     assert not far
 
 
-def test_the_outline_opens_from_the_bar_and_closes_when_it_has_been_used(
-    visit: Callable[..., Visit],
-):
+def test_the_outline_opens_from_the_bar_and_closes_when_it_has_been_used(visit: Open):
     window = visit(MHA, 1024)
     outline = window.page.locator("#outline")
     window.page.locator("#outline-button").click()
@@ -126,7 +123,7 @@ def test_the_outline_opens_from_the_bar_and_closes_when_it_has_been_used(
 @pytest.mark.parametrize("width", swept([390, 1440], 390))
 @pytest.mark.parametrize("anchor", ["cost", "MultiHeadAttention.forward", "exercise-2"])
 def test_what_a_link_leads_to_stays_in_place_while_the_rest_is_laid_out(
-    anchor: str, width: int, visit: Callable[..., Visit]
+    anchor: str, width: int, visit: Open
 ):
     window = visit("404.html", width)
     window.open(f"{MHA}#{anchor}", hurry=False)
@@ -139,9 +136,7 @@ def test_what_a_link_leads_to_stays_in_place_while_the_rest_is_laid_out(
 
 @pytest.mark.parametrize("width", [390, 1440])
 @pytest.mark.parametrize("way", ["back", "reload"])
-def test_back_and_reload_lead_to_where_a_reader_was(
-    way: str, width: int, visit: Callable[..., Visit]
-):
+def test_back_and_reload_lead_to_where_a_reader_was(way: str, width: int, visit: Open):
     window = visit(MHA, width)
     page, seen = window.page, "[id='MultiHeadAttention.forward']"
     page.locator(seen).evaluate("element => scrollBy(0, element.getBoundingClientRect().top - 200)")
@@ -156,7 +151,7 @@ def test_back_and_reload_lead_to_where_a_reader_was(
     assert box(window, seen)["y"] == pytest.approx(top, abs=40)
 
 
-def test_a_line_that_a_link_leads_to_is_marked_and_in_sight(visit: Callable[..., Visit]):
+def test_a_line_that_a_link_leads_to_is_marked_and_in_sight(visit: Open):
     window = visit(MHA)
     line = some_line(window)
     window.open(f"{MHA}#{line.get_attribute('id')}")
@@ -167,7 +162,7 @@ def test_a_line_that_a_link_leads_to_is_marked_and_in_sight(visit: Callable[...,
     assert line.evaluate(mark) != other.evaluate(mark)
 
 
-def test_j_and_k_go_through_all_sections(visit: Callable[..., Visit]):
+def test_j_and_k_go_through_all_sections(visit: Open):
     page = visit(MHA).page
     count = page.locator(".s").count()
     page.evaluate(
@@ -184,7 +179,7 @@ def test_j_and_k_go_through_all_sections(visit: Callable[..., Visit]):
         assert page.evaluate("seen") == [*order]
 
 
-def test_single_keys_can_be_switched_off_and_stay_off(visit: Callable[..., Visit]):
+def test_single_keys_can_be_switched_off_and_stay_off(visit: Open):
     window = visit(MHA)
     window.page.keyboard.press("?")
     expect(window.page.locator("#help")).to_be_visible()
@@ -199,9 +194,7 @@ def test_single_keys_can_be_switched_off_and_stay_off(visit: Callable[..., Visit
     expect(window.page.locator("#search")).to_be_visible()
 
 
-def test_the_theme_is_switched_and_remembered_before_anything_is_painted(
-    visit: Callable[..., Visit],
-):
+def test_the_theme_is_switched_and_remembered_before_anything_is_painted(visit: Open):
     window = visit(MHA, theme="light")
     background = "getComputedStyle(document.body).backgroundColor"
     seen = []
@@ -227,7 +220,7 @@ def test_the_theme_is_switched_and_remembered_before_anything_is_painted(
     assert window.page.evaluate(background) == black
 
 
-def test_copying_takes_no_numbers(visit: Callable[..., Visit]):
+def test_copying_takes_no_numbers(visit: Open):
     page = visit(MHA, **CLIPBOARD).page
     block = page.locator(".c", has_text="attn").first
     numbers = [
@@ -247,7 +240,7 @@ def test_copying_takes_no_numbers(visit: Callable[..., Visit]):
     ]
 
 
-def test_formulas_are_copied_as_tex(visit: Callable[..., Visit]):
+def test_formulas_are_copied_as_tex(visit: Open):
     page = visit(MHA, **CLIPBOARD).page
     formula = page.locator(".d p mjx-container").first
     formula.evaluate("element => getSelection().selectAllChildren(element.closest('p'))")
@@ -255,7 +248,7 @@ def test_formulas_are_copied_as_tex(visit: Callable[..., Visit]):
     assert f"${formula.get_attribute('data-tex')}$" in page.evaluate(READ)
 
 
-def test_what_scrolls_sideways_can_be_reached_with_tab(visit: Callable[..., Visit]):
+def test_what_scrolls_sideways_can_be_reached_with_tab(visit: Open):
     window = visit(MHA, 390)
     unlike = """() => [...document.querySelectorAll('.c pre, .table-scroll')].filter(element =>
       element.checkVisibility() &&
@@ -269,7 +262,7 @@ def test_what_scrolls_sideways_can_be_reached_with_tab(visit: Callable[..., Visi
 
 
 @pytest.mark.parametrize("scripts", [True, False])
-def test_a_phone_shows_code_whole(scripts: bool, visit: Callable[..., Visit]):
+def test_a_phone_shows_code_whole(scripts: bool, visit: Open):
     """Without the indentation that lines share, and what follows a break stands within the code."""
     window = visit(MHA, 390, java_script_enabled=scripts)
     # A line of a method, which has eight columns of indentation and no room.
@@ -285,7 +278,7 @@ def test_a_phone_shows_code_whole(scripts: bool, visit: Callable[..., Visit]):
         assert box is None or box["x"] + box["width"] <= 390
 
 
-def test_a_switch_unwraps_code_and_is_remembered(visit: Callable[..., Visit]):
+def test_a_switch_unwraps_code_and_is_remembered(visit: Open):
     window = visit(MHA, 390)
     widest = "Math.max(...[...document.querySelectorAll('.c pre')].map(e => e.scrollWidth))"
     assert window.page.evaluate(widest) <= 390
@@ -296,7 +289,7 @@ def test_a_switch_unwraps_code_and_is_remembered(visit: Callable[..., Visit]):
 
 
 @pytest.mark.parametrize("width", swept([1024, 1440], 1440))
-def test_what_a_block_offers_covers_nothing(width: int, visit: Callable[..., Visit]):
+def test_what_a_block_offers_covers_nothing(width: int, visit: Open):
     page = visit(MHA, width).page
     for block in page.locator(".c:not(:has(.fold))").all():
         over = block.evaluate(
@@ -311,7 +304,7 @@ def test_what_a_block_offers_covers_nothing(width: int, visit: Callable[..., Vis
         assert over == 0
 
 
-def test_on_touch_a_word_is_explained_from_below_and_the_page_stays(visit: Callable[..., Visit]):
+def test_on_touch_a_word_is_explained_from_below_and_the_page_stays(visit: Open):
     window = visit(MHA, 390, has_touch=True, is_mobile=True)
     term = window.page.locator("main a.g").first
     here = window.page.url
@@ -327,7 +320,7 @@ def test_on_touch_a_word_is_explained_from_below_and_the_page_stays(visit: Calla
     window.page.wait_for_url("**/glossary.html#*")
 
 
-def test_headings_and_definitions_link_to_themselves(visit: Callable[..., Visit]):
+def test_headings_and_definitions_link_to_themselves(visit: Open):
     window = visit(MHA)
     for name in ("Link to this section", "Link to KVCache.__init__"):
         link = window.page.get_by_role("link", name=name).first
@@ -339,7 +332,7 @@ def test_headings_and_definitions_link_to_themselves(visit: Callable[..., Visit]
         expect(window.page.locator(f"[id='{target[1:]}']")).to_be_in_viewport()
 
 
-def test_a_link_to_a_folded_import_opens_it(visit: Callable[..., Visit]):
+def test_a_link_to_a_folded_import_opens_it(visit: Open):
     window = visit(MHA)
     folded = window.page.locator(".fold .n").first
     expect(folded).to_be_hidden()
@@ -347,7 +340,7 @@ def test_a_link_to_a_folded_import_opens_it(visit: Callable[..., Visit]):
     expect(folded).to_be_in_viewport()
 
 
-def test_every_page_is_read_without_scripts(site: Path, visit: Callable[..., Visit]):
+def test_every_page_is_read_without_scripts(site: Path, visit: Open):
     window = visit(MHA, 1024, java_script_enabled=False)
     page = window.page
     expect(page.get_by_role("heading", level=1)).to_be_visible()
@@ -365,7 +358,7 @@ def test_every_page_is_read_without_scripts(site: Path, visit: Callable[..., Vis
         expect(page.get_by_role("heading", level=1)).to_be_visible()
 
 
-def test_pages_work_from_a_disk(site: Path, visit: Callable[..., Visit]):
+def test_pages_work_from_a_disk(site: Path, visit: Open):
     window = visit((site / MHA).as_uri())
     page = window.page
     page.keyboard.press("/")
@@ -379,7 +372,7 @@ def test_pages_work_from_a_disk(site: Path, visit: Callable[..., Visit]):
     expect(page.locator("#preview")).to_be_visible()
 
 
-def test_at_any_address_the_404_page_finds_its_way_home(visit: Callable[..., Visit]):
+def test_at_any_address_the_404_page_finds_its_way_home(visit: Open):
     window = visit("index.html")
     window.page.goto(window.server + "no/such/page.html")
     # The answer's status is a fault to Chromium, and what is wanted here.
@@ -390,9 +383,7 @@ def test_at_any_address_the_404_page_finds_its_way_home(visit: Callable[..., Vis
     assert window.page.url == window.server + "all.html"
 
 
-def test_on_paper_there_is_one_column_and_links_show_where_they_lead(
-    visit: Callable[..., Visit],
-):
+def test_on_paper_there_is_one_column_and_links_show_where_they_lead(visit: Open):
     window = visit(MHA)
     window.page.emulate_media(media="print")
     note = box(window, ".s:not(.wide):has(> .c) > .d")
@@ -406,7 +397,7 @@ def test_on_paper_there_is_one_column_and_links_show_where_they_lead(
     assert "arxiv.org" in window.page.locator(".links a").first.evaluate(shown)
 
 
-def test_marks_remain_in_forced_colours(visit: Callable[..., Visit]):
+def test_marks_remain_in_forced_colours(visit: Open):
     window = visit(MHA, forced_colors="active")
     line = some_line(window)
     window.open(f"{MHA}#{line.get_attribute('id')}")

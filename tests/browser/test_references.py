@@ -1,11 +1,10 @@
 """Citations, terms, exercises, and what is built from what, as a reader meets them."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from browser_tools import MHA, Visit
+from browser_tools import MHA, Open
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
@@ -13,7 +12,7 @@ pytestmark = pytest.mark.browser
 CITATION = 'a[href$="bibliography.html#vaswani2017attention"]'
 
 
-def test_a_citation_shows_its_work_by_mouse_and_keyboard(visit: Callable[..., Visit]):
+def test_a_citation_shows_its_work_by_mouse_and_keyboard(visit: Open):
     page = visit(MHA).page
     link = page.locator(CITATION).first
     expect(link).to_have_text("Vaswani et al. 2017")
@@ -39,7 +38,7 @@ def test_a_citation_shows_its_work_by_mouse_and_keyboard(visit: Callable[..., Vi
     expect(preview).to_be_hidden()
 
 
-def test_a_term_says_what_it_means_and_looks_like_text(visit: Callable[..., Visit]):
+def test_a_term_says_what_it_means_and_looks_like_text(visit: Open):
     page = visit("labml_nn/transformers/label_smoothing_loss.html").page
     term = page.locator("a.g[href$='#token']").first
     around = "link => getComputedStyle(link.parentElement).color"
@@ -63,7 +62,7 @@ def test_no_page_links_a_term_twice_or_where_it_is_code(site: Path):
         )
 
 
-def test_an_exercise_leads_to_its_answer(visit: Callable[..., Visit]):
+def test_an_exercise_leads_to_its_answer(visit: Open):
     page = visit("exercises.html").page
     assert page.locator(".asked").count() >= 5 * 3  # a lesson sets at least three
     page.get_by_role(

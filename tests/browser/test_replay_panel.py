@@ -3,14 +3,13 @@
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from browser_tools import LESSONS, LOOKS, MHA, SETTLED, Visit, each_in_one_look, violations
+import torch
+from browser_tools import LESSONS, MHA, SETTLED, Open, Visit, each_in_one_look, violations
 from playwright.sync_api import Locator, Page, expect
-from replay_sample import KEYS, QUERIES, Sample, write_sample
+from replay_sample import KEYS, QUERIES, Sample, make_sample
 
 pytestmark = pytest.mark.browser
 
@@ -37,17 +36,39 @@ COLOURS = """canvas => {
 }"""
 
 
+#: Whether all marked lines are in sight.
+ALL_SEEN = f"({MARKED})().every(([, seen]) => seen)"
+
+
 @pytest.fixture(scope="module")
-def sample(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Sample:
-    return write_sample(site, tmp_path_factory.mktemp("replay") / "site")
+def sample(site: Path) -> Sample:
+    return make_sample(site)
 
 
 @pytest.fixture
-def play(sample: Sample, visit: Callable[..., Visit]) -> Callable[..., Visit]:
-    """Opens the page from the disk, and the panel with the keyboard, with every line of it."""
+def served(sample: Sample, visit: Open) -> Open:
+    """Opens the page with the replay of our own, or with another script."""
 
-    def start(width: int = 1440, theme: str = "light", **options: object) -> Visit:
-        window = visit(sample.page.as_uri(), width, theme, **options)
+    def start(*look: object, script: str | None = sample.script, **options: object) -> Visit:
+        window = visit("404.html", *look, **options)
+        page = window.page
+        page.route(f"**/{MHA}", lambda route: route.fulfill(body=sample.page))
+        page.route(
+            "**/sample.js",
+            lambda route: route.abort() if script is None else route.fulfill(body=script),
+        )
+        window.open(MHA)
+        return window
+
+    return start
+
+
+@pytest.fixture
+def play(served: Open) -> Open:
+    """Opens the page, and the panel with the keyboard, with every line of it."""
+
+    def start(*look: object, **options: object) -> Visit:
+        window = served(*look, **options)
         window.page.locator(".replay-start").press("Enter")
         window.page.get_by_role("button", name="Every line").press("Enter")
         window.page.locator("#replay .line.ran").first.press("Enter")
@@ -69,62 +90,55 @@ def block(page: Page, name: str) -> Locator:
     return page.locator(f"#replay [data-name={name}]")
 
 
+def readout(page: Page, name: str) -> Locator:
+    """What is said of the value under the marker."""
+    return block(page, name).locator("output")
+
+
+def box(found: Locator) -> dict[str, float]:
+    bounds = found.bounding_box()
+    assert bounds
+    return bounds  # type: ignore[return-value]
+
+
 def number(text: str) -> float:
     words = {"∞": math.inf, "−∞": -math.inf, "True": 1.0, "False": 0.0}
     return words[text] if text in words else float(text.replace("−", "-"))
 
 
-def test_it_is_loaded_when_it_is_asked_for_from_a_disk(sample: Sample, visit: Callable[..., Visit]):
-    window = visit(sample.page.as_uri())
-    page = window.page
-    before = len(window.requests)
-    names = {Path(url).name for url in window.requests}
-    assert not names & {"replay.js", "replay.css", "sample.js"}
+def test_it_is_loaded_when_it_is_asked_for_from_a_disk(site: Path, visit: Open):
+    window = visit((site / MHA).as_uri())
+
+    def loaded() -> set[str]:
+        return {Path(url).name for url in window.requests if "replay" in url}
+
+    assert not loaded()
+    window.page.locator(".replay-start").press("Enter")
+    expect(window.page.get_by_role("region")).to_be_visible()
+    assert len(loaded()) == 3 and {"replay.js", "replay.css"} < loaded()
+
+
+def test_it_begins_with_what_it_is_and_its_first_stop(served: Open):
+    page = served().page
     page.locator(".replay-start").press("Enter")
     expect(page.get_by_role("region", name="A model reads “RO”")).to_be_visible()
-    names = {Path(url).name for url in window.requests[before:]}
-    # A model that is near may have come as well.
-    assert names >= {"replay.js", "replay.css", "sample.js"}
-    # The first stop comes first.
     expect(page.locator("#replay")).to_contain_text("What it reads, in a sentence.")
     expect(page.locator("#replay .note")).to_have_text("The mask.")
 
 
-def test_without_scripts_there_is_no_button(sample: Sample, visit: Callable[..., Visit]):
-    page = visit(sample.page.as_uri(), java_script_enabled=False).page
-    assert page.locator(".replay-start").is_hidden()
-    assert page.locator(".c samp [role=button]").count() == 0
-
-
-@contextmanager
-def edited(sample: Sample, edit: Callable[[str], str | None]) -> Iterator[None]:
-    """The script of the replay as something else, or away."""
-    data = sample.page.with_name("sample.js")
-    text = data.read_text("utf-8")
-    changed = edit(text)
-    data.unlink() if changed is None else data.write_text(changed, "utf-8")
-    try:
-        yield
-    finally:
-        data.write_text(text, "utf-8")
-
-
-@pytest.mark.parametrize("edit", [lambda _: None, lambda text: text[:999]], ids=["gone", "cut"])
-def test_one_that_does_not_load_gets_a_sentence(
-    edit: Callable[[str], str | None], sample: Sample, visit: Callable[..., Visit]
-):
-    window = visit(sample.page.as_uri())
-    with edited(sample, edit):
-        window.page.locator(".c samp i").nth(9).click()
-        # A live model that has come near has an alert of its own, which is empty.
-        expect(window.page.get_by_role("alert").filter(has_text="did not load")).to_be_in_viewport()
-    expected = ("Failed to load", "Unexpected end", "Invalid or unexpected token")
+@pytest.mark.parametrize("script", [None, "pylitReplay({"], ids=["gone", "cut"])
+def test_one_that_does_not_load_gets_a_sentence(script: str | None, served: Open):
+    window = served(script=script)
+    window.page.locator(".c samp i").nth(9).click()
+    # A live model that has come near has an alert of its own, which is empty.
+    expect(window.page.get_by_role("alert").filter(has_text="did not load")).to_be_in_viewport()
+    expected = ("Failed to load", "Unexpected end")
     window.faults = [one for one in window.faults if not any(text in one for text in expected)]
 
 
 @pytest.mark.parametrize(("width", "theme"), [(390, "dark"), (1440, "light")])
 def test_exactly_the_line_that_ran_is_marked_and_in_sight(
-    width: int, theme: str, sample: Sample, play: Callable[..., Visit]
+    width: int, theme: str, sample: Sample, play: Open
 ):
     page = play(width, theme).page
     for step, expected in enumerate(sample.steps):
@@ -134,40 +148,36 @@ def test_exactly_the_line_that_ran_is_marked_and_in_sight(
         shown = page.locator("#replay .line.ran")
         assert shown.first.inner_text().startswith(str(lines[0]))
         shown.first.click()
-        page.wait_for_function(f"({MARKED})().every(([, seen]) => seen)")
+        page.wait_for_function(ALL_SEEN)
         assert [line for line, _ in page.evaluate(MARKED)] == list(lines)
         current = page.locator("[aria-current=step].n")
         assert current.evaluate_all("all => all.map(one => one.id)") == [f"L{lines[0]}"]
         assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.get_by_role("button", name="Small panel").click()
     go(page, 2)
-    page.wait_for_function(f"({MARKED})().every(([, seen]) => seen)")
+    page.wait_for_function(ALL_SEEN)
     assert page.locator("#replay .maps").is_hidden()
     page.get_by_role("button", name="Small panel").click()
-    box = page.locator("#replay canvas").first.bounding_box()
-    assert box and box["width"] > 60
+    assert box(page.locator("#replay canvas").first)["width"] > 60
 
 
-def test_where_it_is_in_words(play: Callable[..., Visit]):
+def test_where_it_is_in_words(play: Open):
     page = play().page
-    where = page.locator("#replay .where")
-    expect(where).to_have_text("forward calls attend")
-    go(page, 2)
-    expect(where).to_have_text("attend, called by forward")
-    go(page, 6)
-    expect(where).to_have_text("attend returns to forward")
-    go(page, 7)
-    expect(where).to_have_text("__init__t: iteration 3 of 8layer: iteration 2")
+    for step, words in (
+        (0, "forward calls attend"),
+        (2, "attend, called by forward"),
+        (6, "attend returns to forward"),
+        (7, "__init__t: iteration 3 of 8layer: iteration 2"),
+    ):
+        go(page, step)
+        expect(page.locator("#replay .where")).to_have_text(words)
 
 
-def test_everything_by_keyboard(sample: Sample, play: Callable[..., Visit]):
+def test_everything_by_keyboard(play: Open):
     page = play().page
-    slider = page.get_by_role("slider", name="Step")
-    keys = page.keyboard
-    keys.press("ArrowRight")
-    keys.press("Enter")
-    keys.press("ArrowRight")
-    keys.press("ArrowLeft")
+    slider, keys = page.get_by_role("slider", name="Step"), page.keyboard
+    for key in ("ArrowRight", "Enter", "ArrowRight", "ArrowLeft"):
+        keys.press(key)
     expect(slider).to_have_value("2")
     page.get_by_role("button", name="Every line").press("Enter")
     page.get_by_role("button", name="Weights").press("Enter")
@@ -175,21 +185,18 @@ def test_everything_by_keyboard(sample: Sample, play: Callable[..., Visit]):
     expect(slider).to_have_value("4")
     expect(page.locator("#replay .note")).to_have_text("The weights.")
     page.get_by_role("button", name="Next step").focus()
-    reached = set()
-    for _ in range(30):
+    reached: set[str] = set()
+    while "maps" not in reached and len(reached) < 30:
         keys.press("Tab")
         reached.add(
             page.evaluate("document.activeElement.className || document.activeElement.textContent")
         )
-        if "maps" in reached:
-            break
     assert {"line", "maps", "Numbers"} <= reached
-    readout = block(page, "attn").locator("output")
-    expect(readout).to_contain_text("attn[0, 0, 0, 0]")
+    expect(readout(page, "attn")).to_contain_text("attn[0, 0, 0, 0]")
     for key in ("ArrowDown", "ArrowDown", "ArrowRight", "PageDown", "ArrowUp"):
         keys.press(key)
-    expect(readout).to_contain_text("attn[1, 1, 0, 1]")
-    expect(readout).to_contain_text("head 2, T 1 “O”, S 1 “h”")
+    expect(readout(page, "attn")).to_contain_text("attn[1, 1, 0, 1]")
+    expect(readout(page, "attn")).to_contain_text("head 2, T 1 “O”, S 1 “h”")
     # In a map, arrows move the reader; they leave the step as it is.
     expect(slider).to_have_value("4")
     keys.press("Escape")
@@ -198,115 +205,89 @@ def test_everything_by_keyboard(sample: Sample, play: Callable[..., Visit]):
     assert page.locator(".n.now, [aria-current=step].n").count() == 0
 
 
-def test_rows_of_attention_sum_to_one(sample: Sample, play: Callable[..., Visit]):
+def test_the_sum_over_each_axis(sample: Sample, play: Open):
     page = play().page
     go(page, 4)
-    readout = block(page, "attn").locator("output")
+    attn, weights = block(page, "attn"), sample.tensors["attn"][:, :, 0]
+    # Of weights the sum is shown without being asked for.
     page.locator("#replay .maps").focus()
-    for row, _ in enumerate(QUERIES):
-        values = []
-        for column, _ in enumerate(KEYS):
-            expect(readout).to_contain_text(f"attn[{row}, {column}, 0, 0] = ")
-            expect(readout).to_contain_text("sum over axis 1: 1.00")
-            values.append(number((readout.inner_text().split("= ")[1]).split()[0]))
-            page.keyboard.press("ArrowRight")
-        assert sum(values) == pytest.approx(1, abs=0.01)
-        page.keyboard.press("ArrowDown")
-        for _ in KEYS:
-            page.keyboard.press("ArrowLeft")
-    sums = block(page, "attn").locator("figure").first.locator(".sums span")
-    assert sums.all_text_contents() == ["1.00"] * len(QUERIES)
-
-
-def test_the_sum_over_each_axis(sample: Sample, play: Callable[..., Visit]):
-    page = play().page
-    go(page, 4)
-    attn = sample.tensors[6][:, :, 0]
-    readout = block(page, "attn").locator("output")
+    expect(readout(page, "attn")).to_contain_text("sum over axis 1: 1.00")
+    expect(attn.locator("figure").first.locator(".sums span")).to_have_text(["1.00"] * 5)
     for axis, name in enumerate(("Sum over axis 0: T", "Sum over axis 1: S", "Sum over axis 3: H")):
-        block(page, "attn").get_by_role("combobox", name="Sum").select_option(name)
+        attn.get_by_role("combobox", name="Sum").select_option(name)
         page.locator("#replay .maps").focus()
-        place = [slice(None) if i == axis else index for i, index in enumerate((0, 0, 0))]
-        shown = number(readout.inner_text().split("sum over ")[1].split(": ")[1])
-        assert shown == pytest.approx(attn[tuple(place)].sum().item(), abs=0.06)
-    expect(block(page, "attn").locator("figcaption").last).to_have_text("sum over axis 3")
+        place = [slice(None) if i == axis else 0 for i in range(3)]
+        shown = number(readout(page, "attn").inner_text().split("sum over ")[1].split(": ")[1])
+        assert shown == pytest.approx(weights[tuple(place)].sum().item(), abs=0.06)
+    expect(attn.locator("figcaption").last).to_have_text("sum over axis 3")
     # A click on the names along an axis is the shortest way, and back.
     for expected in ("1", ""):
-        block(page, "attn").locator(".columns").first.click()
-        expect(block(page, "attn").get_by_role("combobox", name="Sum")).to_have_value(expected)
+        attn.locator(".columns").first.click()
+        expect(attn.get_by_role("combobox", name="Sum")).to_have_value(expected)
 
 
-def test_tables_hold_the_recorded_values(sample: Sample, play: Callable[..., Visit]):
-    page = play().page
-    for step in range(9):
+def test_tables_hold_the_recorded_values(sample: Sample, play: Open):
+    page, found = play().page, sample.tensors
+    by_head = {name: found[name][:, :, 0].movedim(-1, 0) for name in ("scaled", "masked", "attn")}
+    # The tables of all heads of a value at a step.
+    for step, name, tables in (
+        (0, "query", found["query"][:, 0].movedim(1, 0)),
+        (0, "mask", found["mask"][None, :, :, 0, 0]),
+        (2, "scores", by_head["scaled"]),
+        (3, "scores", by_head["masked"]),
+        (4, "attn", by_head["attn"]),
+        (7, "odd", found["odd"][None]),
+        (8, "features", found["features"][None]),
+    ):
         go(page, step)
-        check_tables(page, step, sample)
-
-
-def check_tables(page: Page, step: int, sample: Sample) -> None:
-    for name, index in sample.steps[step]["values"]:
-        if index < 0 or not sample.tensors[index].numel() or not sample.tensors[index].dim():
-            continue
-        tensor = sample.tensors[index]
-        toggle = block(page, name).get_by_role("button", name="Numbers")
-        if toggle.count() and toggle.get_attribute("aria-pressed") == "false":
-            toggle.click()
-        maps = block(page, name).get_by_role("combobox", name="Map", exact=True)
-        heads = tensor.shape[-1] if name in ("scores", "attn") else 3
-        for head in range(heads if maps.count() else 1):
-            if maps.count():
+        numbers = block(page, name).get_by_role("button", name="Numbers")
+        if numbers.get_attribute("aria-pressed") == "false":
+            numbers.click()
+        finite = tables[tables.isfinite()].double()
+        half = (finite.max() - finite.min()).item() / 252 / 2 if finite.min() < 0 else 0.002
+        for head, table in enumerate(tables.double()):
+            if len(tables) > 1:
+                maps = block(page, name).get_by_role("combobox", name="Map", exact=True)
                 maps.select_option(index=head)
+            if name == "attn":  # The last column of weights is their sum.
+                table = torch.cat([table, table.sum(1, keepdim=True)], 1)
             rows = block(page, name).locator("tbody tr").all()
-            shown = [
-                [number(cell) for cell in row.locator("td").all_text_contents()] for row in rows
-            ]
-            if maps.count():
-                expected = (
-                    tensor[:, :, 0, head] if name in ("scores", "attn") else tensor[:, 0, head]
-                )
-            else:
-                expected = tensor.squeeze()
-            table = expected.double().reshape(-1, len(shown[0]) - (name == "attn")).tolist()
-            assert len(shown) == min(len(table), 2000 // len(table[0]))
-            finite = [value for value in tensor.flatten().tolist() if math.isfinite(value)]
-            half = (max(finite) - min(finite)) / 252 / 2 if tensor.is_floating_point() else 0
             decimals = re.search(r"\.(\d+)", rows[0].inner_text())
-            near = half + 0.5 * 10 ** -len(decimals[1]) if decimals else half
-            for line, values in zip(shown, table, strict=False):
-                # The last column of weights is their sum.
-                assert line[: len(values)] == pytest.approx(values, abs=near + 1e-9, nan_ok=True)
-                assert len(line) == len(values) + (name == "attn")
+            near = half + (0.5 * 10 ** -len(decimals[1]) if decimals else 0)
+            for row, expected in zip(rows, table.tolist(), strict=True):
+                shown = [number(text) for text in row.locator("td").all_text_contents()]
+                assert shown == pytest.approx(expected, abs=near, nan_ok=True), (step, name)
 
 
-def test_a_key_scrolls_to_the_value_it_goes_to(play: Callable[..., Visit]):
+def test_a_key_scrolls_to_the_value_it_goes_to(play: Open):
     page = play(390).page
     go(page, 8)
     block(page, "features").locator(".maps").focus()
     for _ in range(159):
         page.keyboard.press("ArrowRight")
-    expect(block(page, "features").locator("output")).to_contain_text("features[0, 159] = ")
-    marker = block(page, "features").locator(".cells i").bounding_box()
-    assert marker and marker["x"] + marker["width"] <= 390
+    expect(readout(page, "features")).to_contain_text("features[0, 159] = ")
+    marker = box(block(page, "features").locator(".cells i"))
+    assert marker["x"] + marker["width"] <= 390
 
 
-def test_a_long_table_has_the_rows_around_the_value(play: Callable[..., Visit]):
+def test_a_long_table_has_the_rows_around_the_value(play: Open):
     page = play().page
     go(page, 8)
-    block(page, "table").locator(".maps").focus()
+    table = block(page, "table")
+    table.locator(".maps").focus()
     for _ in range(20):
         page.keyboard.press("ArrowDown")
-    block(page, "table").get_by_role("button", name="Numbers").click()
-    expect(block(page, "table").locator("caption")).to_have_text("table, rows 12 to 23 of 30")
-    heads = block(page, "table").locator("tbody th")
-    expect(heads).to_have_text([str(row) for row in range(12, 24)])
+    table.get_by_role("button", name="Numbers").click()
+    expect(table.locator("caption")).to_have_text("table, rows 12 to 23 of 30")
+    expect(table.locator("tbody th")).to_have_text([str(row) for row in range(12, 24)])
 
 
-def test_what_is_not_finite_too_large_empty_or_one_number(play: Callable[..., Visit]):
+def test_what_is_not_finite_too_large_empty_or_one_number(play: Open):
     page = play().page
     go(page, 7)
     expect(block(page, "odd").locator(".legend")).to_have_text(re.compile("−∞.*∞.*NaN"))
-    expect(block(page, "scale").locator("output")).to_have_text(re.compile(r"scale = 2\.50*"))
-    expect(block(page, "tiny").locator("output")).to_have_text("tiny = 4.5e−5")
+    expect(readout(page, "scale")).to_have_text(re.compile(r"scale = 2\.50*"))
+    expect(readout(page, "tiny")).to_have_text("tiny = 4.5e−5")
     expect(block(page, "tokens").locator("tbody td")).to_have_text(["17", "−3", "0", "1024"])
     expect(block(page, "tokens").locator("thead th")).to_have_text(KEYS)
     expect(block(page, "cache")).to_contain_text("no elements")
@@ -314,38 +295,31 @@ def test_what_is_not_finite_too_large_empty_or_one_number(play: Callable[..., Vi
     expect(block(page, "phase")).to_contain_text("not real numbers")
 
 
-def test_tokens_are_text_and_their_labels_are_short(sample: Sample, visit: Callable[..., Visit]):
-    token = "<b>bold</b> " * 9
-    page = visit(sample.page.as_uri()).page
-    tokens = json.dumps(QUERIES, ensure_ascii=False)
-    with edited(sample, lambda text: text.replace(tokens, json.dumps([token] * 5))):
-        page.locator(".replay-start").click()
-        page.get_by_role("button", name="Every line").press("Enter")
-        page.locator("#replay .line.ran").first.press("Enter")
-        go(page, 0)
-    rows = block(page, "query").locator("figure").first.locator(".rows span")
-    expect(rows).to_have_text(["<b>bold</b>…"] * 5)
-    box = block(page, "query").locator(".rows").first.bounding_box()
-    assert box and box["width"] < 90
-    block(page, "query").locator(".maps").focus()
-    expect(block(page, "query").locator("output")).to_contain_text(f"“{token[:-1]}␣”")
+def test_tokens_are_text_and_their_labels_are_short(sample: Sample, play: Open):
+    token, tokens = "<b>bold</b> " * 9, json.dumps(QUERIES, ensure_ascii=False)
+    page = play(script=sample.script.replace(tokens, json.dumps([token] * 5))).page
+    query = block(page, "query")
+    expect(query.locator("figure").first.locator(".rows span")).to_have_text(["<b>bold</b>…"] * 5)
+    assert box(query.locator(".rows").first)["width"] < 90
+    query.locator(".maps").focus()
+    expect(readout(page, "query")).to_contain_text(f"“{token[:-1]}␣”")
 
 
 @pytest.mark.parametrize("colours", ["none", "active"])
-def test_maps_have_colours_in_forced_ones_too(colours: str, play: Callable[..., Visit]):
+def test_maps_have_colours_in_forced_ones_too(colours: str, play: Open):
     page = play(forced_colors=colours).page
     seen = block(page, "query").locator("canvas").first.evaluate(COLOURS)
     assert len({colour for cell in seen for colour in cell}) > 4
 
 
-def test_the_line_stays_in_sight_until_the_reader_scrolls(play: Callable[..., Visit]):
+def test_the_line_stays_in_sight_until_the_reader_scrolls(play: Open):
     """Sections get their heights when they are laid out, and that may be later."""
     page = play().page
     grow = """document.documentElement.style.overflowAnchor = "none";
       document.querySelector("main").prepend(Object.assign(document.createElement("p"),
         { style: "height: 40rem" }))"""
     page.evaluate(grow)
-    page.wait_for_function(f"({MARKED})().every(([, seen]) => seen)")
+    page.wait_for_function(ALL_SEEN)
     page.mouse.move(400, 200)
     page.mouse.wheel(0, 3000)
     page.wait_for_function(f"({MARKED})().every(([, seen]) => !seen)")
@@ -353,12 +327,10 @@ def test_the_line_stays_in_sight_until_the_reader_scrolls(play: Callable[..., Vi
     page.evaluate(SETTLED)
     assert not any(seen for _, seen in page.evaluate(MARKED))
     page.locator("#replay .line.ran").first.click()
-    page.wait_for_function(f"({MARKED})().every(([, seen]) => seen)")
+    page.wait_for_function(ALL_SEEN)
 
 
-def test_hatching_tells_infinities_and_nan_from_values_and_from_each_other(
-    play: Callable[..., Visit],
-):
+def test_hatching_tells_infinities_and_nan_from_values_and_from_each_other(play: Open):
     page = play().page
     go(page, 7)
     colours = block(page, "odd").locator("canvas").evaluate(COLOURS)
@@ -367,16 +339,16 @@ def test_hatching_tells_infinities_and_nan_from_values_and_from_each_other(
     assert len(set(map(tuple, colours))) == 6
 
 
-def test_what_changed_can_be_compared(sample: Sample, play: Callable[..., Visit]):
+def test_what_changed_can_be_compared(sample: Sample, play: Open):
     page = play().page
     go(page, 3)
     scores = block(page, "scores")
     # Three hidden keys, then two, then one, in each of three heads.
-    expect(scores.locator("output")).to_have_text("18 of 60 values changed.")
+    expect(readout(page, "scores")).to_have_text("18 of 60 values changed.")
     page.locator("#replay .maps").focus()
     page.keyboard.press("ArrowRight")
-    value = sample.tensors[4][0, 1, 0, 0].item()
-    was = re.search(r"= −∞ .*was (\S+)", scores.locator("output").inner_text())
+    value = sample.tensors["scaled"][0, 1, 0, 0].item()
+    was = re.search(r"= −∞ .*was (\S+)", readout(page, "scores").inner_text())
     assert was and number(was[1]) == pytest.approx(value, abs=0.02)
     before = scores.get_by_role("button", name="Before")
     before.press("Enter")
@@ -384,44 +356,44 @@ def test_what_changed_can_be_compared(sample: Sample, play: Callable[..., Visit]
     expect(before).to_have_attribute("aria-pressed", "true")
     page.locator("#replay .maps").focus()
     page.keyboard.press("ArrowRight")
-    assert "∞" not in scores.locator("output").inner_text()
+    assert "∞" not in readout(page, "scores").inner_text()
 
 
-def test_a_value_under_the_pointer_and_by_touch(play: Callable[..., Visit]):
-    window = play(390, has_touch=True)
-    go(window.page, 1)
-    canvas = block(window.page, "scores").locator("canvas").nth(1)
-    box = canvas.bounding_box()
-    assert box
-    canvas.tap(position={"x": box["width"] * 0.9, "y": box["height"] * 0.1})
-    expect(block(window.page, "scores").locator("output")).to_contain_text("scores[0, 3, 0, 1] = ")
-    canvas.hover(position={"x": box["width"] * 0.1, "y": box["height"] * 0.9})
-    expect(block(window.page, "scores").locator("output")).to_contain_text("scores[4, 0, 0, 1] = ")
+def test_a_value_under_the_pointer_and_by_touch(play: Open):
+    page = play(390, has_touch=True).page
+    go(page, 1)
+    canvas = block(page, "scores").locator("canvas").nth(1)
+    size = box(canvas)
+    canvas.tap(position={"x": size["width"] * 0.9, "y": size["height"] * 0.1})
+    expect(readout(page, "scores")).to_contain_text("scores[0, 3, 0, 1] = ")
+    canvas.hover(position={"x": size["width"] * 0.1, "y": size["height"] * 0.9})
+    expect(readout(page, "scores")).to_contain_text("scores[4, 0, 0, 1] = ")
 
 
-def test_chips_are_buttons_for_their_tensors(sample: Sample, visit: Callable[..., Visit]):
+def test_chips_are_buttons_for_their_tensors(sample: Sample, served: Open):
     """Before the panel is there they can be clicked, and from then on reached by keyboard."""
-    page = visit(sample.page.as_uri()).page
+    page = served().page
 
     def chip(step: int) -> Locator:
         number = page.locator(f"#L{sample.steps[step]['line']}")
         return number.locator("xpath=following-sibling::samp[1]/i")
 
+    slider = page.locator("#replay input[type=range]")
     chip(4).click()
-    expect(page.locator("#replay input[type=range]")).to_have_value("4")
+    expect(slider).to_have_value("4")
     assert page.evaluate("document.activeElement.className") == "maps"
     page.keyboard.press("Escape")
     assert chip(4).evaluate("chip => chip === document.activeElement")
     expect(chip(1)).to_have_role("button")
     chip(1).press("Enter")
-    expect(page.locator("#replay input[type=range]")).to_have_value("1")
+    expect(slider).to_have_value("1")
     # Lines that the replay does not come to stay as they are.
     buttons = page.locator(".c samp [role=button]").count()
     assert 4 < buttons < page.locator(".c samp").count()
 
 
 @pytest.mark.parametrize(("url", "width", "theme"), each_in_one_look(LESSONS))
-def test_the_stops_of_the_lessons(url: str, width: int, theme: str, visit: Callable[..., Visit]):
+def test_the_stops_of_the_lessons(url: str, width: int, theme: str, visit: Open):
     window = visit(url, width, theme)
     page = window.page
     assert not [url for url in window.requests if "/replays/" in url]
@@ -438,7 +410,7 @@ def test_the_stops_of_the_lessons(url: str, width: int, theme: str, visit: Calla
     assert violations(window, "#replay") == []
 
 
-def test_stops_by_name_wherever_the_focus_is(visit: Callable[..., Visit]):
+def test_stops_by_name_wherever_the_focus_is(visit: Open):
     """The example first, in whole numbers; no step without a name and a sentence."""
     page = visit(MHA).page
     page.locator(".replay-start").press("Enter")
@@ -468,7 +440,7 @@ def test_stops_by_name_wherever_the_focus_is(visit: Callable[..., Visit]):
     expect(page.locator("#replay .stops button")).to_have_count(8)
 
 
-def test_the_page_is_never_thrown_about(visit: Callable[..., Visit]):
+def test_the_page_is_never_thrown_about(visit: Open):
     """From stop to stop it moves once by more than a screen, to the method with most of them."""
     page = visit(MHA).page
     page.locator(".replay-start").press("Enter")
@@ -490,25 +462,24 @@ def test_the_page_is_never_thrown_about(visit: Callable[..., Visit]):
 
 
 @pytest.mark.parametrize(("width", "height"), [(720, 450), (1366, 657), (390, 844)])
-def test_values_are_in_sight_in_a_low_window(width: int, height: int, visit: Callable[..., Visit]):
+def test_values_are_in_sight_in_a_low_window(width: int, height: int, visit: Open):
     window = visit(MHA, 1024)
     page = window.page
     page.set_viewport_size({"width": width, "height": height})
     page.locator(".replay-start").press("Enter")
     page.get_by_role("button", name="Scores", exact=True).press("Enter")
-    note = page.locator("#replay .note").bounding_box()
-    cells = page.locator("#replay canvas").first.bounding_box()
-    assert note and cells
-    assert max(box["y"] + box["height"] for box in (note, cells)) <= height
+    for part in (".note", "canvas"):
+        bounds = box(page.locator(f"#replay {part}").first)
+        assert bounds["y"] + bounds["height"] <= height
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_the_address_of_the_button_opens_it(visit: Callable[..., Visit]):
+def test_the_address_of_the_button_opens_it(visit: Open):
     page = visit(f"{MHA}#step-through").page
     expect(page.locator("#replay .note")).not_to_be_empty()
 
 
-def test_the_tensor_that_a_stop_is_about_comes_first(visit: Callable[..., Visit]):
+def test_the_tensor_that_a_stop_is_about_comes_first(visit: Open):
     page = visit("labml_nn/transformers/models.html").page
     page.locator(".replay-start").click()
     for run, name in enumerate(("attend.attn", "look.attn")):
@@ -518,7 +489,7 @@ def test_the_tensor_that_a_stop_is_about_comes_first(visit: Callable[..., Visit]
         expect(page.locator("#replay h3 b").first).to_have_text(name)
 
 
-def test_playing_goes_to_the_next_stop(play: Callable[..., Visit]):
+def test_playing_goes_to_the_next_stop(play: Open):
     page = play().page
     page.get_by_label("Speed").select_option("fast")
     button = page.get_by_role("button", name="Play to the next stop")
@@ -528,38 +499,18 @@ def test_playing_goes_to_the_next_stop(play: Callable[..., Visit]):
     expect(button).to_have_attribute("aria-pressed", "false")
 
 
-def test_nothing_plays_where_motion_is_reduced(play: Callable[..., Visit]):
+def test_nothing_plays_where_motion_is_reduced(play: Open):
     page = play(reduced_motion="reduce").page
     expect(page.get_by_role("button", name="Next step")).to_be_visible()
     expect(page.locator("#replay .play")).to_be_hidden()
 
 
-#: Steps in which the panel has parts of every kind: maps, weights with sums, and odd values.
-@pytest.mark.parametrize(
-    ("width", "theme", "steps"),
-    [
-        (390, "dark", [0, 4, 7]),
-        *(pytest.param(*look, range(9), marks=pytest.mark.sweep) for look in LOOKS),
-    ],
-)
-def test_axe_with_maps_and_numbers(
-    width: int, theme: str, steps: Sequence[int], sample: Sample, visit: Callable[..., Visit]
-):
-    # axe reads style sheets, which a browser allows for those that came from a server.
-    window = visit("404.html", width, theme)
-    page = window.page
-    page.route("**/mha.html", lambda route: route.fulfill(path=sample.page))
-    page.route("**/sample.js", lambda route: route.fulfill(path=sample.page.parent / "sample.js"))
-    window.open(MHA)
-    page.locator(".replay-start").click()
-    page.locator("#replay").wait_for()
-    assert violations(window, "#replay") == []
-    page.get_by_role("button", name="Every line").click()
-    for step in steps:
-        go(page, step)
+def test_axe_with_maps_and_numbers(play: Open):
+    """In steps in which the panel has parts of every kind: maps, weights with sums, odd values."""
+    window = play(390, "dark")
+    for step in (0, 7, 4):
+        go(window.page, step)
         assert violations(window, "#replay") == [], step
-    go(page, 4)
-    page.get_by_role("button", name="Numbers").click()
-    assert violations(window, "#replay") == []
-    page.get_by_role("button", name="Small panel").click()
-    assert violations(window, "#replay") == []
+    for button in ("Numbers", "Small panel"):
+        window.page.get_by_role("button", name=button).click()
+        assert violations(window, "#replay") == [], button

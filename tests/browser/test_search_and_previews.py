@@ -1,10 +1,9 @@
 """Finding a thing by its name, and looking at it without going there, both by keyboard."""
 
 import re
-from collections.abc import Callable
 
 import pytest
-from browser_tools import MHA, Visit
+from browser_tools import MHA, Open
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
@@ -59,7 +58,7 @@ performance.html: benchmark
 """
 
 
-def test_feedback_attention_is_found_by_keyboard(visit: Callable[..., Visit]):
+def test_feedback_attention_is_found_by_keyboard(visit: Open):
     window = visit("index.html")
     page = window.page
     assert not [address for address in window.requests if "search" in address]
@@ -77,7 +76,7 @@ def test_feedback_attention_is_found_by_keyboard(visit: Callable[..., Visit]):
     expect(page.locator("[id='FeedbackAttention']")).to_be_in_viewport()
 
 
-def test_what_readers_type_finds_its_page_first(visit: Callable[..., Visit]):
+def test_what_readers_type_finds_its_page_first(visit: Open):
     page = visit("index.html").page
     page.keyboard.press("/")
     field, status = page.locator("#search input"), page.locator("#search [role=status]")
@@ -176,7 +175,7 @@ language_model | glossary: 困惑度
 
 
 @pytest.mark.parametrize(("prefix", "questions"), [("", QUESTIONS), ("zh/", IN_CHINESE)])
-def test_questions_find_what_answers_them(prefix: str, questions: str, visit: Callable[..., Visit]):
+def test_questions_find_what_answers_them(prefix: str, questions: str, visit: Open):
     page = visit(f"{prefix}index.html").page
     page.keyboard.press("/")
     field, results = page.locator("#search input"), page.locator("#results")
@@ -192,9 +191,7 @@ def test_questions_find_what_answers_them(prefix: str, questions: str, visit: Ca
     assert not missed, "\n".join(map(str, missed))
 
 
-def test_what_is_asked_for_is_explained_and_nothing_is_offered_that_misses_it(
-    visit: Callable[..., Visit],
-):
+def test_what_is_asked_for_is_explained_and_nothing_is_offered_that_misses_it(visit: Open):
     page = visit("index.html").page
     page.keyboard.press("/")
     ask, answer = page.locator("#ask"), page.locator("#answer")
@@ -219,7 +216,7 @@ def test_what_is_asked_for_is_explained_and_nothing_is_offered_that_misses_it(
     assert titles[0] == "Lessons" and {*titles} == {"Lessons", "Code", "More"}
 
 
-def test_the_pages_that_were_read_last_are_offered(visit: Callable[..., Visit]):
+def test_the_pages_that_were_read_last_are_offered(visit: Open):
     window = visit(MHA)
     window.open("labml_nn/lstm/index.html")
     window.open(MHA)
@@ -232,7 +229,7 @@ def test_the_pages_that_were_read_last_are_offered(visit: Callable[..., Visit]):
     window.page.wait_for_url("**/lstm/index.html")
 
 
-def test_the_dialog_closes_with_escape_and_gives_the_focus_back(visit: Callable[..., Visit]):
+def test_the_dialog_closes_with_escape_and_gives_the_focus_back(visit: Open):
     page = visit(MHA).page
     page.locator("#search-button").focus()
     page.keyboard.press("Enter")
@@ -242,7 +239,7 @@ def test_the_dialog_closes_with_escape_and_gives_the_focus_back(visit: Callable[
     assert page.evaluate("document.activeElement.id") == "search-button"
 
 
-def test_a_preview_opens_with_tab_and_closes_with_escape(visit: Callable[..., Visit]):
+def test_a_preview_opens_with_tab_and_closes_with_escape(visit: Open):
     page = visit(MHA).page
     link = page.locator(".c > pre a.x:not(.e)", has_text="check_attention").first
     # The element before the link in the order of Tab, so that Tab itself moves the focus.
@@ -259,7 +256,7 @@ def test_a_preview_opens_with_tab_and_closes_with_escape(visit: Callable[..., Vi
     assert link.evaluate("element => element === document.activeElement")
 
 
-def test_a_preview_stays_inside_a_narrow_window(visit: Callable[..., Visit]):
+def test_a_preview_stays_inside_a_narrow_window(visit: Open):
     page = visit(MHA, 320).page
     page.locator(".c > pre a.x:not(.e)").last.focus()
     expect(page.locator("#preview")).to_be_visible()

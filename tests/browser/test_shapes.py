@@ -1,10 +1,9 @@
 """Shapes at the ends of lines: where they stand, switched off and on, and no part of the code."""
 
 import re
-from collections.abc import Callable
 
 import pytest
-from browser_tools import FEEDBACK, HEIGHTS, MHA, Visit
+from browser_tools import FEEDBACK, HEIGHTS, MHA, Open
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
@@ -27,7 +26,7 @@ ASTRAY = """chips => chips.filter(chip => {
 
 
 @pytest.mark.parametrize("url", [MHA, FEEDBACK])
-def test_beside_the_code_or_below_it_but_never_over_it(url: str, visit: Callable[..., Visit]):
+def test_beside_the_code_or_below_it_but_never_over_it(url: str, visit: Open):
     page = visit(url).page
     chips = page.locator(".c samp")
     assert chips.count() > 20
@@ -36,7 +35,7 @@ def test_beside_the_code_or_below_it_but_never_over_it(url: str, visit: Callable
         assert chips.evaluate_all(ASTRAY) == [], width
 
 
-def test_a_phone_collects_those_of_arguments_below_the_signature(visit: Callable[..., Visit]):
+def test_a_phone_collects_those_of_arguments_below_the_signature(visit: Open):
     page = visit(MHA, 390).page
     block = page.locator(".c", has_text="def attend(")
     shown = [chip for chip in block.locator("samp").all() if chip.is_visible()]
@@ -49,7 +48,7 @@ def test_a_phone_collects_those_of_arguments_below_the_signature(visit: Callable
     assert not any(chip.is_visible() for chip in wide.locator("samp.all").all())
 
 
-def test_switched_off_and_on_and_remembered(visit: Callable[..., Visit]):
+def test_switched_off_and_on_and_remembered(visit: Open):
     window = visit(MHA, 390)
     # The narrowest bar has no room for it; the key is there.
     button = window.page.locator("#shapes-button")
@@ -72,7 +71,7 @@ def test_switched_off_and_on_and_remembered(visit: Callable[..., Visit]):
     expect(chips.first).to_be_visible()
 
 
-def test_a_selection_of_notes_and_code_is_copied_without_shapes(visit: Callable[..., Visit]):
+def test_a_selection_of_notes_and_code_is_copied_without_shapes(visit: Open):
     """One with formulas goes through a script, which writes them as TeX."""
     window = visit(MHA, **CLIPBOARD)
     window.page.evaluate("getSelection().selectAllChildren(document.querySelector('main'))")
@@ -82,7 +81,7 @@ def test_a_selection_of_notes_and_code_is_copied_without_shapes(visit: Callable[
     assert "returns [T, B, C]" not in copied
 
 
-def test_heard_after_the_line_that_made_them(visit: Callable[..., Visit]):
+def test_heard_after_the_line_that_made_them(visit: Open):
     window = visit(MHA)
     block = window.page.locator(".c:has(samp)").filter(has_text="self.get_scores(query, key)")
     heard = block.first.aria_snapshot()

@@ -1,11 +1,10 @@
 """A symbol and its variable light up together: by mouse, by keyboard and by touch."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from browser_tools import MHA, Visit, pages, violations
+from browser_tools import MHA, Open, pages, violations
 from playwright.sync_api import Page, expect
 
 pytestmark = pytest.mark.browser
@@ -32,7 +31,7 @@ def mark(page: Page, text: str, index: int = 0) -> str:
     return next(f".{name}" for name in classes if name.startswith("y"))
 
 
-def test_pointing_at_a_symbol_lights_its_variables_and_back(visit: Callable[..., Visit]):
+def test_pointing_at_a_symbol_lights_its_variables_and_back(visit: Open):
     page = visit(MHA).unfold()
     query = mark(page, "query", 1)
     symbol = page.locator(f"mjx-container[display] mjx-c{query}").first
@@ -48,7 +47,7 @@ def test_pointing_at_a_symbol_lights_its_variables_and_back(visit: Callable[...,
     assert "lit" in str(symbol.get_attribute("class"))
 
 
-def test_by_keyboard_there_is_one_stop_for_each_name_of_the_table(visit: Callable[..., Visit]):
+def test_by_keyboard_there_is_one_stop_for_each_name_of_the_table(visit: Open):
     page = visit(MHA).unfold()
     names = page.locator("td code[role=button]")
     assert 10 <= names.count() <= 30
@@ -65,9 +64,7 @@ def test_by_keyboard_there_is_one_stop_for_each_name_of_the_table(visit: Callabl
     assert page.evaluate(f"{stops}.length") == 0
 
 
-def test_enter_keeps_the_light_n_and_p_go_through_it_and_escape_puts_it_out(
-    visit: Callable[..., Visit],
-):
+def test_enter_keeps_the_light_n_and_p_go_through_it_and_escape_puts_it_out(visit: Open):
     window = visit(MHA)
     page = window.unfold()
     name = page.locator("td code[role=button]", has_text="query").nth(1)
@@ -93,7 +90,7 @@ def test_enter_keeps_the_light_n_and_p_go_through_it_and_escape_puts_it_out(
     assert page.evaluate("document.activeElement.dataset.tex") == "Q"
 
 
-def test_a_tap_lights_and_another_puts_it_out(visit: Callable[..., Visit]):
+def test_a_tap_lights_and_another_puts_it_out(visit: Open):
     page = visit(MHA, 390, has_touch=True).unfold()
     query = mark(page, "query", 1)
     symbol = page.locator(f"mjx-container[display] mjx-c{query}").first
@@ -110,7 +107,7 @@ def test_a_tap_lights_and_another_puts_it_out(visit: Callable[..., Visit]):
     assert lit(page) == set()
 
 
-def test_every_table_lights_what_it_says(site: Path, visit: Callable[..., Visit]):
+def test_every_table_lights_what_it_says(site: Path, visit: Open):
     """On each page with a table: its symbols stand in formulas, and its names in tables."""
     window = visit(MHA)
     tables = 0

@@ -1,10 +1,10 @@
 """What scripts say can be in another language, and so can the index that they search."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import pytest
-from browser_tools import MHA, Visit, bracketed, outside
+from browser_tools import MHA, Open, Visit, bracketed, outside
 from playwright.sync_api import Route, expect
 
 from pylit.outputs.search import SearchIndex, SearchPage, counted
@@ -12,7 +12,7 @@ from pylit.outputs.search import SearchIndex, SearchPage, counted
 pytestmark = pytest.mark.browser
 
 
-def test_the_page(visit: Callable[..., Visit]):
+def test_the_page(visit: Open):
     page = bracketed(visit, MHA).page
     expect(page.locator("#theme-button")).to_have_attribute("title", "⟦Theme: as the system⟧")
     tools = ".by, .self, .import button, [tabindex][role=group], td code[role=button]"
@@ -31,7 +31,7 @@ def test_the_page(visit: Callable[..., Visit]):
     }
 
 
-def test_the_replay(visit: Callable[..., Visit]):
+def test_the_replay(visit: Open):
     page = bracketed(visit, MHA).page
     page.locator(".replay-start").click()
     # A replay brings its own texts, and names of functions and tensors are code.
@@ -45,7 +45,7 @@ def test_the_replay(visit: Callable[..., Visit]):
         page.locator("#replay .next").click()
 
 
-def test_figures(visit: Callable[..., Visit]):
+def test_figures(visit: Open):
     page = bracketed(visit, "labml_nn/transformers/positional_encoding.html").page
     form = page.locator("[data-stage]").first
     form.locator("input").first.focus()
@@ -71,7 +71,7 @@ def in_another_edition(window: Visit, files: Mapping[str, str], link: str) -> No
     window.open(MHA)
 
 
-def test_a_search_reads_the_index_and_the_words_of_the_edition(visit: Callable[..., Visit]):
+def test_a_search_reads_the_index_and_the_words_of_the_edition(visit: Open):
     with SearchIndex() as index:
         text = "Transformer的注意力让每个位置查看所有位置。"
         index.add(counted(SearchPage("zh/mha.html", "多头注意力", ("mha",), text, ())), 0)
@@ -89,7 +89,7 @@ def test_a_search_reads_the_index_and_the_words_of_the_edition(visit: Callable[.
     assert result.evaluate("link => link.href") == f"{window.server}zh/mha.html"
 
 
-def test_a_link_to_another_language_keeps_the_place(visit: Callable[..., Visit]):
+def test_a_link_to_another_language_keeps_the_place(visit: Open):
     window = visit("404.html")
     in_another_edition(window, {}, '<a href="#" hreflang="en">English</a>')
     page = window.page
