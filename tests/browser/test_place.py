@@ -4,7 +4,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from browser_tools import MHA, SETTLED, Open, pages
+from browser_tools import MHA, SETTLED, Open, box, pages
 from playwright.sync_api import Page, Route, expect
 
 pytestmark = pytest.mark.browser
@@ -21,13 +21,12 @@ REFUSED = """Object.defineProperty(window, "localStorage", {
 
 def scroll_to(page: Page, selector: str, part: float) -> None:
     """Bring the top of an element to a part of the height of the window."""
-    page.evaluate(
-        """([selector, part]) => {
-          const top = document.querySelector(selector).getBoundingClientRect().top;
-          scrollBy({ top: top - part * innerHeight, behavior: "instant" });
-        }""",
-        [selector, part],
+    page.locator(selector).first.evaluate(
+        """(element, part) => scrollBy({ behavior: "instant",
+          top: element.getBoundingClientRect().top - part * innerHeight })""",
+        part,
     )
+    page.evaluate(SETTLED)
 
 
 def read(page: Page) -> dict[str, list[object]]:
@@ -95,7 +94,6 @@ def test_a_part_is_read_when_its_end_comes_into_sight_and_a_link_past_it_does_no
     page.locator("nav.kicker a").nth(1).click()
     assert read(page) == {}
     scroll_to(page, "h1", 0.5)
-    page.evaluate(SETTLED)
     scroll_to(page, ".border", 0.8)
     assert read(page) == {MHA: [1, 3, "#line-by-line"]}
     # In Chinese it is the same page.
@@ -113,7 +111,6 @@ def test_a_part_is_read_when_its_end_comes_into_sight_and_a_link_past_it_does_no
     window.open(MHA)
     for end in ("#symbols", ".share"):
         scroll_to(page, end, 0.8)
-        page.evaluate(SETTLED)
     assert read(page) == {MHA: [7, 3, ""]}
     page.locator("#menu-button").click()
     expect(page.locator("#menu .read")).to_have_text("finished")
@@ -147,22 +144,34 @@ def test_the_home_page_is_an_excerpt_and_not_a_list(site: Path, visit: Open):
     page = window.page
     assert page.locator("main a[href]:not(.self)").count() <= 45
     source = (ROOT / "labml_nn/transformers/mha.py").read_text(encoding="utf-8").split("\n")
-    lines = page.locator(".demo pre code").all()
+    lines, shapes = page.locator(".demo pre code").all(), (site / MHA).read_text(encoding="utf-8")
     assert len(lines) == 5
-    shapes = (site / MHA).read_text(encoding="utf-8")
     for line in lines:
         assert line.locator("span").first.inner_text() in map(str.strip, source)
         assert line.locator("samp").inner_text() in shapes
     expect(page.locator(".demo pre .at")).to_contain_text("attn = self.softmax(scores)")
     # What a phone shows stands below each other.
-    cards = [box for card in page.locator(".cards li").all() if (box := card.bounding_box())]
-    assert len(cards) == 13 and len({box["x"] for box in cards}) == 1
+    cards = page.locator(".cards li").all()
+    assert len(cards) == 13 and len({box(card)["x"] for card in cards}) == 1
     page.get_by_role("link", name="Step through this run").click()
     # The panel is a script, which a busy machine loads late.
     expect(page.locator("#replay")).to_be_visible(timeout=30_000)
     now = page.locator(".n.now").evaluate_all("all => all.map(number => +number.id.slice(1))")
     number = next(n for n, text in enumerate(source, 1) if "attn = self.softmax(scores)" in text)
     assert number in now
+
+
+#: Buttons that are printed, what is cut off, and addresses that mean nothing on paper.
+PRINTED = """() => {
+  const all = (tags) =>
+    [...document.querySelectorAll(tags)].filter((each) => each.checkVisibility());
+  return [
+    all("button, input, select").length,
+    all("table, pre").filter((part) => part.getBoundingClientRect().right > innerWidth + 1).length,
+    all("a").map((link) => [getComputedStyle(link, "::after").content, link.getAttribute("href")])
+      .filter(([said, href]) => said.includes("(") && !href.startsWith("http")),
+  ];
+}"""
 
 
 def test_paper_has_no_buttons_and_only_addresses_that_mean_something(visit: Open):
@@ -172,16 +181,8 @@ def test_paper_has_no_buttons_and_only_addresses_that_mean_something(visit: Open
         window.open(url)
         page.emulate_media(media="print")
         page.set_viewport_size({"width": 680, "height": 960})
-        seen = """() => [...document.querySelectorAll("button, input, select")]
-          .filter((each) => each.checkVisibility()).length"""
-        assert page.evaluate(seen) == 0, url
-        said = """() => [...document.querySelectorAll("a")].map((link) =>
-          [getComputedStyle(link, "::after").content, link.getAttribute("href")])
-          .filter(([said, href]) => said.includes("(") && !href.startsWith("http"))"""
-        assert page.evaluate(said) == [], url
-        cut = """() => [...document.querySelectorAll("table, pre")].filter((part) =>
-          part.checkVisibility() && part.getBoundingClientRect().right > innerWidth + 1).length"""
-        assert page.evaluate(cut) == 0, url
+        seen, cut_off, said = page.evaluate(PRINTED)
+        assert (seen, cut_off, said) == (0, 0, []), url
         # Which page it is, and of which day.
         expect(page.locator(".paper")).to_be_visible()
         expect(page.locator(".paper")).to_have_text(url)

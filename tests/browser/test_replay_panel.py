@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from browser_tools import LESSONS, MHA, SETTLED, Open, Visit, each_in_one_look, violations
+from browser_tools import LESSONS, MHA, SETTLED, Open, Visit, box, each_in_one_look, violations
 from playwright.sync_api import Locator, Page, expect
 from replay_sample import KEYS, QUERIES, Sample, make_sample
 
@@ -93,12 +93,6 @@ def block(page: Page, name: str) -> Locator:
 def readout(page: Page, name: str) -> Locator:
     """What is said of the value under the marker."""
     return block(page, name).locator("output")
-
-
-def box(found: Locator) -> dict[str, float]:
-    bounds = found.bounding_box()
-    assert bounds
-    return bounds  # type: ignore[return-value]
 
 
 def number(text: str) -> float:

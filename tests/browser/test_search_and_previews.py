@@ -3,8 +3,8 @@
 import re
 
 import pytest
-from browser_tools import MHA, Open
-from playwright.sync_api import expect
+from browser_tools import MHA, Open, box
+from playwright.sync_api import Page, expect
 
 pytestmark = pytest.mark.browser
 
@@ -76,24 +76,63 @@ def test_feedback_attention_is_found_by_keyboard(visit: Open):
     expect(page.locator("[id='FeedbackAttention']")).to_be_in_viewport()
 
 
-def test_what_readers_type_finds_its_page_first(visit: Open):
-    page = visit("index.html").page
-    page.keyboard.press("/")
-    field, status = page.locator("#search input"), page.locator("#search [role=status]")
+#: What a search in Chinese for each of the words finds first.
+QUERIES_IN_CHINESE = """
+labml_nn/transformers/mha.html: 注意力, 多头注意力, 自注意力, 查询 键 值, multi-head attention
+labml_nn/transformers/positional_encoding.html: 位置编码, 正弦编码
+labml_nn/transformers/models.html: 编码器 解码器, 序列到序列, 教师强制
+labml_nn/transformers/feedback/index.html: 反馈记忆, feedback transformer
+labml_nn/recurrent/elman/index.html: 循环神经网络, 隐状态, elman
+labml_nn/lstm/index.html: 长短期记忆, 遗忘门, 细胞状态, LSTM
+labml_nn/lstm/gru.html: 门控循环单元, 更新门
+labml_nn/recurrent/linear_attention.html: 线性注意力, 快速权重
+labml_nn/recurrent/delta_net.html: delta 规则
+labml_nn/recurrent/mamba2.html: 状态空间模型, 状态空间对偶
+faults.html: 常见错误
+notation.html: 形状
+reading.html: 怎样阅读
+glossary.html: 词汇表
+exercises.html: 练习
+"""
+
+
+def first_results(page: Page, text: str) -> list[str]:
+    """The addresses of the first three results, and of fewer if there are no more."""
+    page.locator("#search input").fill(text)
     results = page.locator("#results")
+    expect(results).to_have_attribute("data-query", text)
+    return results.locator("a").evaluate_all("links => links.slice(0, 3).map(link => link.href)")
+
+
+@pytest.mark.parametrize(("prefix", "queries"), [("", QUERIES), ("zh/", QUERIES_IN_CHINESE)])
+def test_what_readers_type_finds_its_page_first(prefix: str, queries: str, visit: Open):
+    page = visit(f"{prefix}index.html").page
+    page.keyboard.press("/")
     missed = []
-    for expected, queries in (line.split(": ") for line in QUERIES.strip().splitlines()):
-        for text in queries.split(", "):
-            field.fill(text)
-            expect(results).to_have_attribute("data-query", text)
-            expect(status).to_contain_text("result")
-            first = page.locator("#results a").first.evaluate("link => link.href")
-            if not first.endswith(f"/{expected}"):
+    for expected, texts in (line.split(": ") for line in queries.strip().splitlines()):
+        for text in texts.split(", "):
+            first, *_ = first_results(page, text)
+            if not first.endswith(f"/{prefix}{expected}"):
                 missed.append((text, expected, first))
     assert not missed, "\n".join(map(str, missed))
-    field.fill("variance of a dot product")
+
+
+def test_results_show_what_was_found_and_formulas_as_words(visit: Open):
+    page = visit("index.html").page
+    page.keyboard.press("/")
+    first_results(page, "variance of a dot product")
     expect(page.locator("#results small mark").first).to_be_visible()
     assert "\\" not in page.locator("#results").inner_text()
+
+
+def test_a_search_in_chinese_speaks_it_and_finds_in_english_what_has_no_chinese_page(visit: Open):
+    page = visit("zh/index.html").page
+    page.keyboard.press("/")
+    (english,) = first_results(page, "torchrun")[:1]
+    assert english.endswith("/labml_nn/experiments/distributed.html")
+    first_results(page, "注意力")
+    expect(page.locator("#search [role=status]")).to_have_text(re.compile(r"^\d+ 条结果$"))
+    expect(page.locator("#results a").first.locator("b mark")).to_have_text("注意力")
 
 
 #: What readers ask, in their own words, and a part of the address of what is wanted among the first
@@ -178,14 +217,11 @@ language_model | glossary: 困惑度
 def test_questions_find_what_answers_them(prefix: str, questions: str, visit: Open):
     page = visit(f"{prefix}index.html").page
     page.keyboard.press("/")
-    field, results = page.locator("#search input"), page.locator("#results")
     missed = []
     for line in questions.strip().splitlines():
         wanted, _, asked = line.partition(": ")
         for question in asked.split("; "):
-            field.fill(question)
-            expect(results).to_have_attribute("data-query", question)
-            found = results.locator("a").evaluate_all("links => links.map(link => link.href)")[:3]
+            found = first_results(page, question)
             if not any(part in url for url in found for part in wanted.split(" | ")):
                 missed.append((question, wanted, *found))
     assert not missed, "\n".join(map(str, missed))
@@ -239,28 +275,9 @@ def test_the_dialog_closes_with_escape_and_gives_the_focus_back(visit: Open):
     assert page.evaluate("document.activeElement.id") == "search-button"
 
 
-def test_a_preview_opens_with_tab_and_closes_with_escape(visit: Open):
-    page = visit(MHA).page
-    link = page.locator(".c > pre a.x:not(.e)", has_text="check_attention").first
-    # The element before the link in the order of Tab, so that Tab itself moves the focus.
-    link.evaluate("element => { element.focus(); }")
-    page.keyboard.press("Shift+Tab")
-    page.keyboard.press("Tab")
-    preview = page.locator("#preview")
-    expect(preview).to_be_visible()
-    expect(preview).to_contain_text("def check_attention(")
-    expect(link).to_have_attribute("aria-describedby", "preview")
-    page.keyboard.press("Escape")
-    expect(preview).to_be_hidden()
-    assert link.get_attribute("aria-describedby") is None
-    assert link.evaluate("element => element === document.activeElement")
-
-
 def test_a_preview_stays_inside_a_narrow_window(visit: Open):
     page = visit(MHA, 320).page
-    page.locator(".c > pre a.x:not(.e)").last.focus()
-    expect(page.locator("#preview")).to_be_visible()
-    box = page.locator("#preview").bounding_box()
-    assert box is not None
-    assert box["x"] >= 0
-    assert box["x"] + box["width"] <= 320
+    page.locator(".c > pre a.x:not(.e)", has_text="check_attention").last.focus()
+    expect(page.locator("#preview")).to_contain_text("def check_attention(")
+    preview = box(page.locator("#preview"))
+    assert preview["x"] >= 0 and preview["x"] + preview["width"] <= 320

@@ -3,12 +3,10 @@
 import re
 
 import pytest
-from browser_tools import FEEDBACK, HEIGHTS, MHA, Open
+from browser_tools import FEEDBACK, HEIGHTS, MHA, Open, box
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
-
-CLIPBOARD = {"permissions": ["clipboard-read", "clipboard-write"]}
 
 #: The chips that lie over the code of their line, or stand out of their block.
 ASTRAY = """chips => chips.filter(chip => {
@@ -40,10 +38,8 @@ def test_a_phone_collects_those_of_arguments_below_the_signature(visit: Open):
     block = page.locator(".c", has_text="def attend(")
     shown = [chip for chip in block.locator("samp").all() if chip.is_visible()]
     assert len(shown) > 2 and any("key" in chip.inner_text() for chip in shown)
-    end = block.locator(".n").last.bounding_box()
-    for chip in shown:
-        box = chip.bounding_box()
-        assert end and box and box["y"] > end["y"] - 4
+    end = box(block.locator(".n").last)["y"]
+    assert all(box(chip)["y"] > end - 4 for chip in shown)
     wide = visit(MHA, 1440).page.locator(".c", has_text="def attend(")
     assert not any(chip.is_visible() for chip in wide.locator("samp.all").all())
 
@@ -69,16 +65,6 @@ def test_switched_off_and_on_and_remembered(visit: Open):
     expect(chips.first).to_be_visible()
     window.open(MHA)
     expect(chips.first).to_be_visible()
-
-
-def test_a_selection_of_notes_and_code_is_copied_without_shapes(visit: Open):
-    """One with formulas goes through a script, which writes them as TeX."""
-    window = visit(MHA, **CLIPBOARD)
-    window.page.evaluate("getSelection().selectAllChildren(document.querySelector('main'))")
-    window.page.keyboard.press("Control+c")
-    copied = window.page.evaluate("navigator.clipboard.readText()")
-    assert "$" in copied and "self.get_scores(query, key)" in copied
-    assert "returns [T, B, C]" not in copied
 
 
 def test_heard_after_the_line_that_made_them(visit: Open):

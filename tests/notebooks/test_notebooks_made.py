@@ -118,30 +118,14 @@ def root(x):
 # </details>
 '''
 
-#: What only the package has, and what the parameters of functions are.
+#: Shapes in signatures, which become comments.
 TYPED = """
 from jaxtyping import Bool, Float, Int
-from labml_nn.checks import check_sizes
-from labml_nn.kernels import Recorded, reference
+from labml_nn.kernels import reference
 from torch import Tensor, nn
 
 
 class Layer(nn.Module):
-    # What a kernel records.
-    attn = Recorded()
-
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        check_sizes(
-            size=size,
-        )
-        if size:
-            check_sizes(size=size)
-        for one in (size,):
-            check_sizes(size=one)
-
-        self.size = size
-
     # A kernel attaches here.
     @reference
     def forward(
@@ -150,7 +134,7 @@ class Layer(nn.Module):
         *,
         y: Int[Tensor, " B"],
     ) -> tuple[Float[Tensor, "T _"], Bool[Tensor, ""]]:
-        return check_sizes(size=1), x
+        return x
 
     def both(self, x: Float[Tensor, "T"], n: int, y: Int[Tensor, "B"]) -> Tensor:
         return x
@@ -190,23 +174,18 @@ print(f"{root(x):.2f} of root", x)
 <!-- exercises -->
 """
 
-SITE = f"""
-title = "t"
-base_url = "{BASE}"
-repository = "me/repo"
-branch = "main"
-sources = ["pkg"]
-"""
 TREE = {
     "pkg/__init__.py": "",
     "pkg/leaf.py": LEAF,
     "pkg/root.py": ROOT,
     "pkg/typed.py": TYPED,
-    "docs_src/site.toml": SITE,
+    "docs_src/site.toml": f'title = "t"\nbase_url = "{BASE}"\nsources = ["pkg"]\n'
+    'repository = "me/repo"\nbranch = "main"\n',
     "docs_src/references.bib": BIB,
     "docs_src/notebooks/grow.md": RECIPE,
     "docs_src/notebooks/parts/setup.md": "## Set up\n\n```python\nimport os\n```\n",
 }
+GROW, ROOT_FILE = "docs_src/notebooks/grow.md", "pkg/root.py"
 
 
 def write(path: Path, text: str) -> None:
@@ -241,38 +220,41 @@ def cell_with(found: list[str], part: str) -> str:
     return one
 
 
+#: Of each cell its kind, its chapter and its first line.
+ORDER = """
+markdown -    # Grow
+markdown -    Look at it.
+markdown -    ## Set up
+code     -    import os
+markdown leaf ## A leaf
+code     leaf import math
+code     leaf def _check(x):
+markdown leaf ### One leaf
+code     leaf class Leaf:
+markdown root ## The root
+code     root DOUBLE = FACTOR
+markdown root A note above a function.
+code     root def root(x):
+markdown root ### Differences
+markdown -    ## Grow it
+code     -    x = 3
+code     -    print(f"{root(x):.2f} of root", x)
+markdown -    ## Exercises
+markdown -    **1.** Grow it.
+markdown -    ## The package
+code     -    # %pip install "labml-nn @ git+https://github.com/me/repo"
+"""
+
+
 def test_the_order_is_that_of_the_page_and_cells_run(root: Path, capsys):
     found = cells(root)
-    chapters = [c.metadata.get("labml_nn", {}).get("chapter", "") for c in found]
-    kinds = [
-        (c.cell_type, c.source.split("\n")[0], chapter[4:])
-        for c, chapter in zip(found, chapters, strict=True)
+    chapters = [c.metadata.get("labml_nn", {}).get("chapter", "pkg.-")[4:] for c in found]
+    seen = [
+        f"{cell.cell_type:8} {chapter:4} {cell.source.splitlines()[0]}"
+        for cell, chapter in zip(found, chapters, strict=True)
     ]
-    assert kinds == [
-        ("markdown", "# Grow", ""),
-        ("markdown", "Look at it.", ""),
-        ("markdown", "## Set up", ""),
-        ("code", "import os", ""),
-        ("markdown", "## A leaf", "leaf"),
-        ("code", "import math", "leaf"),
-        ("code", "def _check(x):", "leaf"),
-        ("markdown", "### One leaf", "leaf"),
-        ("code", "class Leaf:", "leaf"),
-        ("markdown", "## The root", "root"),
-        ("code", "DOUBLE = FACTOR", "root"),
-        ("markdown", "A note above a function.", "root"),
-        ("code", "def root(x):", "root"),
-        ("markdown", "### Differences", "root"),
-        ("markdown", "## Grow it", ""),
-        ("code", "x = 3", ""),
-        ("code", 'print(f"{root(x):.2f} of root", x)', ""),
-        ("markdown", "## Exercises", ""),
-        ("markdown", "**1.** Grow it.", ""),
-        ("markdown", "## The package", ""),
-        ("code", '# %pip install "labml-nn @ git+https://github.com/me/repo"', ""),
-    ]
-    names: dict[str, object] = {}
-    code = [cell.source for cell in found if cell.cell_type == "code"]
+    assert seen == ORDER.strip().splitlines()
+    code, names = texts(root, "code"), {}
     for text in code:
         exec(text, names)
     assert capsys.readouterr().out == "15.14 of root 3\n"
@@ -281,7 +263,7 @@ def test_the_order_is_that_of_the_page_and_cells_run(root: Path, capsys):
     assert together.count("import math") == 1
     assert "from pkg" not in together and "__all__" not in together
     # Exercises are set once, at the end, with their answers.
-    notes = [cell.source for cell in found if cell.cell_type == "markdown"]
+    notes = texts(root, "markdown")
     assert sum("Grow it.\n" in note for note in notes) == 1
     assert "```python\nfrom pkg.root import root" in notes[-2]
 
@@ -343,38 +325,29 @@ def test_links_citations_and_formulas_work_far_from_the_site(root: Path, base: s
     ],
 )
 def test_a_chapter_may_take_some_definitions(root: Path, chapters: str, kept: str, gone: str):
-    replace(root / "docs_src/notebooks/grow.md", "pkg.leaf pkg.root", chapters)
+    replace(root / GROW, "pkg.leaf pkg.root", chapters)
     code = "\n".join(texts(root, "code"))
     assert kept in code and gone not in code
 
 
 def test_code_stands_alone(root: Path):
-    replace(root / "docs_src/notebooks/grow.md", "pkg.leaf pkg.root", "pkg.typed")
+    replace(root / GROW, "pkg.leaf pkg.root", "pkg.typed")
     code = texts(root, "code")
     assert cell_with(code, "from torch import Tensor, nn")
     assert cell_with(code, "class Layer") == textwrap.dedent(
         """\
         class Layer(nn.Module):
-            def __init__(self, size: int) -> None:
-                super().__init__()
-
-                self.size = size
-
             def forward(
                 self,
                 x: Tensor | None = None,  # [T, B|1, …]
                 *,
                 y: Tensor,  # [B]
             ) -> tuple[Tensor, Tensor]:  # [T, ·], []
-                return check_sizes(size=1), x
+                return x
 
             def both(self, x: Tensor, n: int, y: Tensor) -> Tensor:  # x [T], y [B]
                 return x"""
     )
-
-
-COLLISION = "pkg.root: `{}` is {}, and in the same notebook it is {}; rename"
-GROW = "docs_src/notebooks/grow.md"
 
 
 @pytest.mark.parametrize(
@@ -387,18 +360,8 @@ GROW = "docs_src/notebooks/grow.md"
         (GROW, "page: pkg.root", "page: pkg.leaf", "has no exercises"),
         (GROW, "page: pkg.root\n", "", "has no `page`"),
         (GROW, "include: setup", "include: setups", "includes `setups`"),
-        (
-            "pkg/root.py",
-            "import math\n",
-            "import math\n\nFACTOR = 3\n",
-            COLLISION.format("FACTOR", "pkg.root.FACTOR", "pkg.leaf.FACTOR"),
-        ),
-        (
-            "pkg/root.py",
-            "import math\n",
-            "import math\nfrom os import name as DOUBLE\n",
-            COLLISION.format("DOUBLE", "pkg.leaf.FACTOR", "os.name"),
-        ),
+        (ROOT_FILE, "import math", "FACTOR = 3", "it is pkg.leaf.FACTOR; rename"),
+        (ROOT_FILE, "import math", "from os import name as DOUBLE", "it is os.name; rename"),
     ],
 )
 def test_what_is_wrong_is_said(root: Path, file: str, old: str, new: str, told: str):
@@ -408,13 +371,8 @@ def test_what_is_wrong_is_said(root: Path, file: str, old: str, new: str, told: 
     assert told in str(error.value)
 
 
-RUN = {
-    "date": "2026-11-21",
-    "hardware": "two threads of a processor",
-    "python": "3.12.1",
-    "seconds": 83.6,
-    "torch": "2.13.0",
-}
+RUN = {"date": "2026-11-21", "hardware": "two threads of a processor", "seconds": 83.6}
+RUN |= {"python": "3.12.1", "torch": "2.13.0"}
 CELLS = [
     cell("markdown", "# Title"),
     cell("code", "x = 1", chapter="pkg.a"),
@@ -437,10 +395,10 @@ def test_a_document_is_a_notebook_and_the_same_for_the_same_source():
     assert made.cells[2].metadata == {"labml_nn": {"chapter": "pkg.a"}}
     about = {"labml_nn": {"alt": "A number."}, "tags": ["parameters"]}
     assert made.cells[4].metadata == about
-    ids = [cell.id for cell in made.cells]
-    more = document([CELLS[0], cell("code", "y = 2"), *CELLS[1:]], "t").cells
     # Every cell has a name, and a new cell changes those of no others.
-    assert len(set(ids)) == len(ids) and set(ids) < {cell.id for cell in more}
+    ids = {cell.id for cell in made.cells}
+    more = document([CELLS[0], cell("code", "y = 2"), *CELLS[1:]], "t").cells
+    assert len(ids) == len(made.cells) and ids < {cell.id for cell in more}
 
 
 def test_outputs_stay_as_long_as_the_code_does():
