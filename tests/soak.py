@@ -1,14 +1,7 @@
 """What takes too long for the tests: thousands of files, hundreds of edits, builds that are killed.
 
-``make soak`` runs it, more than ten minutes on two cores: 3,000 files of Python and of
-installed packages, read again off their pages by a parser that shares nothing with the generator;
-200 random edits, after each of which the site is that of a clean build, byte for byte; 50 builds
-killed at random moments; builds side by side; 50 files that nobody should write; five packages as
-their authors publish them, whose docstrings must read as what they mean; forty more, of which each
-page must be made. Of the library, 500 random changes of random modules, with kernels and without;
-and 100 with the compiled kernels under AddressSanitizer, which ends a process that reads or writes
-beyond the end of a tensor. The tests that are marked as a sweep: they go over everything of which
-``make test`` looks at a part. And the tests of the library with other versions of PyTorch.
+``make soak`` runs it, more than ten minutes on two cores. Each part says in its docstring what it
+does; several read pages again by a parser that shares nothing with the generator.
 """
 
 import argparse
@@ -414,8 +407,12 @@ SECTION = re.compile(
 )
 
 
-def wheel(package: str) -> Path | None:
-    """A package from PyPI, or from the cache; None without a network."""
+class Skipped(Exception):
+    """What a part needs cannot be had."""
+
+
+def wheel(package: str) -> Path:
+    """A package from PyPI, or from the cache."""
     cached = ROOT / ".cache/soak"
     name = package.replace("-", "_").replace("==", "-")
     if not any(cached.glob(f"{name}-*.whl")):
@@ -427,17 +424,15 @@ def wheel(package: str) -> Path | None:
         command = [sys.executable, "-m", "pip", "download", *options, "--dest", cached, package]
         done = subprocess.run(command, capture_output=True, text=True)
         if "(from versions: none)" in done.stderr:
-            return None
+            raise Skipped(f"{package} is not in .cache/soak, and PyPI cannot be reached")
         assert not done.returncode, done.stderr
     return next(cached.glob(f"{name}-*.whl"))
 
 
-def unpacked(package: str, root: Path) -> bool:
-    """Whether a package could be had and is in a folder."""
-    if path := wheel(package):
-        with ZipFile(path) as packed:
-            packed.extractall(root)
-    return path is not None
+def unpack(package: str, root: Path) -> None:
+    """Put what a package installs into a folder."""
+    with ZipFile(wheel(package)) as packed:
+        packed.extractall(root)
 
 
 def packages(folder: Path, _: random.Random, __: int) -> str:
@@ -445,8 +440,7 @@ def packages(folder: Path, _: random.Random, __: int) -> str:
     pages = 0
     for package, (top, *most) in PACKAGES.items():
         root = folder / top
-        if not unpacked(package, root):
-            return f"SKIPPED: {package} is not in .cache/soak, and PyPI cannot be reached"
+        unpack(package, root)
         ran = root / "ran"
         (root / top / "runs.py").write_text(f"open({str(ran)!r}, 'w')\n")
         run("-m", "pylit", "init", top, cwd=root)
@@ -479,8 +473,8 @@ def styles(folder: Path, _: random.Random, count: int) -> str:
     package_of("importlib", library)
     for package in [library.name, *STYLES.split()[:count]]:
         root = folder / package
-        if root != library and not unpacked(package, root):
-            return f"SKIPPED: {package} is not in .cache/soak, and PyPI cannot be reached"
+        if root != library:
+            unpack(package, root)
         made = (".dist-info", ".data", ".libs")
         tops = [top.name for top in sorted(root.iterdir()) if top.suffix not in made]
         tops = [top for top in tops if any((root / top).rglob("*.py"))]
@@ -504,20 +498,16 @@ def sanitizer(folder: Path, random_: random.Random, count: int) -> str:
     """The same with kernels that are compiled to notice every access out of bounds."""
     compiler = os.environ.get("CXX", "c++")
     # Where the second is missing, the first cannot pass on exceptions of PyTorch.
-    libraries = [
-        subprocess.check_output([compiler, f"-print-file-name={name}"], text=True).strip()
-        for name in ("libasan.so", "libstdc++.so")
-    ]
-    return changes(
-        folder,
-        random_,
-        count,
-        CXX=f"{compiler} -fsanitize=address -fno-omit-frame-pointer -g",
-        XDG_CACHE_HOME=str(folder),
-        LD_PRELOAD=" ".join(libraries),
+    options = [f"-print-file-name={name}" for name in ("libasan.so", "libstdc++.so")]
+    found = [subprocess.check_output([compiler, each], text=True).strip() for each in options]
+    variables = {
+        "CXX": f"{compiler} -fsanitize=address -fno-omit-frame-pointer -g",
+        "XDG_CACHE_HOME": str(folder),
+        "LD_PRELOAD": " ".join(found),
         # Python itself frees little at its end.
-        ASAN_OPTIONS="detect_leaks=0:abort_on_error=1",
-    )
+        "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1",
+    }
+    return changes(folder, random_, count, **variables)
 
 
 def sweep(folder: Path, _: random.Random, __: int) -> str:
@@ -540,17 +530,13 @@ def versions(folder: Path, _: random.Random, count: int) -> str:
         needed = [wanted, "--editable", f"{ROOT}[test]", "--editable", ROOT / "pylit"]
         got = subprocess.run([python, "-m", "pip", "install", "--quiet", *needed])
         if got.returncode:
-            return f"SKIPPED: {wanted} cannot be had"
+            raise Skipped(f"{wanted} cannot be had")
         # Our notes on PyTorch are about recent versions.
         notes = [] if version else ["tests/docs_src/test_torch_notes.py"]
         say = "import torch; print(torch.__version__)"
         tried.append(subprocess.check_output([python, "-c", say], text=True).strip())
-        done = subprocess.run(
-            [python, "-m", "pytest", "-q", "-n", "auto", "tests/labml_nn", *notes],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-        )
+        command = [python, "-m", "pytest", "-q", "-n", "auto", "tests/labml_nn", *notes]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         assert done.returncode == 0, f"PyTorch {tried[-1]}: {done.stdout[-4000:]}"
     return f"the tests of the library pass with PyTorch {' and '.join(tried)}"
 
@@ -582,7 +568,10 @@ def main() -> None:
         start = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="soak-") as folder:
             os.environ.setdefault("OMP_NUM_THREADS", "1")
-            said = run(Path(folder), random.Random(given.seed), given.count or count)
+            try:
+                said = run(Path(folder), random.Random(given.seed), given.count or count)
+            except Skipped as why:
+                said = f"SKIPPED: {why}"
         print(f"{name}: {said} ({time.monotonic() - start:.0f} s)", flush=True)
 
 

@@ -14,18 +14,8 @@ from docs_src.lessons import LESSONS
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "labml_nn").rglob("*.py"))
-
-
 EXERCISE = re.compile(r"(?m)^\*\*(\d+)\.\*\*")
 ANSWER = re.compile(r"(?s)<details><summary>Answer</summary>\n(.*?)</details>")
-
-
-def case(path):
-    return pytest.param(path, id=name(path))
-
-
-def name(path):
-    return path.relative_to(ROOT).as_posix()
 
 
 def exercises(text):
@@ -38,12 +28,8 @@ def exercises(text):
 
 def ends_in_a_check(code):
     """A program that asserts nothing shows nothing: it would pass whatever it computes."""
-    last = ast.parse(code).body[-1]
-    return any(
-        isinstance(node, ast.Assert)
-        or (isinstance(node, ast.Attribute) and node.attr.startswith("assert_"))
-        for node in ast.walk(last)
-    )
+    last = ast.unparse(ast.parse(code).body[-1])
+    return re.search(r"\bassert |\.assert_", last)
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
@@ -55,7 +41,7 @@ def test_a_lesson_sets_enough_exercises_with_programs(lesson):
     assert len(whole) >= 3, f"{len(whole)} of {len(answers)} answers hold a program that runs"
 
 
-@pytest.mark.parametrize("path", [case(path) for path in PAGES])
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_exercises_are_numbered_and_answered_and_programs_are_whole(path):
     """On every page that sets exercises."""
     text = exercises(path.read_text(encoding="utf-8")) or ""
@@ -65,10 +51,3 @@ def test_exercises_are_numbered_and_answered_and_programs_are_whole(path):
         for line, code in blocks(answer):
             assert is_program(code), f"block at line {line} of an answer lacks its imports"
             assert ends_in_a_check(code), f"block at line {line} of an answer checks nothing"
-
-
-def test_a_program_without_a_check_is_found():
-    assert not ends_in_a_check("import a\nprint(a)")
-    assert ends_in_a_check("import a\nassert a")
-    assert ends_in_a_check("import torch\ntorch.testing.assert_close(1, 1)")
-    assert ends_in_a_check("import a\nfor b in a:\n    assert b")

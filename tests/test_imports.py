@@ -29,17 +29,10 @@ def test_no_modules_import_each_other(package, monkeypatch):
 
 def test_importing_the_library_needs_torch_and_jaxtyping_only():
     """safetensors is imported when a file is read or written."""
-    code = (
-        "import sys, torch, jaxtyping; before = set(sys.modules); "
-        "import labml_nn; print(*sorted(set(sys.modules) - before))"
-    )
-    child = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        check=True,
-    )
+    code = "import sys, torch, jaxtyping; before = set(sys.modules); import labml_nn; "
+    code += "print(*sorted(set(sys.modules) - before))"
+    command = [sys.executable, "-W", "error", "-c", code]
+    child = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
     packages = {name.split(".")[0] for name in child.stdout.split()}
     assert "labml_nn" in packages
     assert packages <= {"labml_nn", "torch", "jaxtyping", *sys.stdlib_module_names}

@@ -6,16 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from browser_tools import (
-    FEEDBACK,
-    HEIGHTS,
-    MHA,
-    Open,
-    each_in_one_look,
-    english,
-    packed,
-    pages,
-)
+from browser_tools import FEEDBACK, HEIGHTS, MHA, Open, each_in_one_look, english, packed, pages
 from playwright.sync_api import Route
 from sweeps import swept
 
@@ -61,7 +52,9 @@ FIGURES = """figures => {
       const sized = text.matches(".p-mid, .p-large, .p-big");
       const letters = parseFloat(fontSize) * box.width / size[0];
       const most = sized ? Infinity : text.matches(".p-w, .p-m") ? 18 : 14;
-      if (letters < 10.95 || letters > most + 0.05) found.push(`${words}: ${letters} px`);
+      // A Chinese character has too many strokes for less than 12 pixels.
+      const least = /[\\u4e00-\\u9fff]/.test(words) ? 11.95 : 10.95;
+      if (letters < least || letters > most + 0.05) found.push(`${words}: ${letters} px`);
       // The box of letters is higher than their ink, and between panels there are 24 pixels.
       const over = Math.max(6, letters * 0.4);
       if (b.left < box.left - 8 || b.right > box.right + 8 || b.top < box.top - over
@@ -180,25 +173,20 @@ def test_html_is_small(site: Path):
     assert max(sizes.values()) <= 64 * 1024
 
 
-def test_style_sheet_and_script_are_small(site: Path):
-    parts = [site / "assets" / name for name in ("site.css", "site.js")]
-    assert sum(packed(part.read_bytes()) for part in parts) <= 16 * 1024
-
-
-def test_the_typefaces_are_small(site: Path):
-    names = ("serif", "serif-italic", "sans", "mono")
-    fonts = [site / "assets" / "fonts" / f"{name}.woff2" for name in names]
-    assert sum(font.stat().st_size for font in fonts) <= 75 * 1024
+def test_style_sheet_script_and_typefaces_are_small(site: Path):
+    assets = site / "assets"
+    parts = [packed((assets / name).read_bytes()) for name in ("site.css", "site.js")]
+    assert sum(parts) <= 16 * 1024
+    fonts = [f"fonts/{name}.woff2" for name in ("serif", "serif-italic", "sans", "mono")]
+    assert sum((assets / font).stat().st_size for font in fonts) <= 75 * 1024
 
 
 def test_a_first_view_takes_four_requests_before_fonts(site: Path, visit: Open):
     window = visit(MHA)
     window.page.wait_for_load_state("networkidle")
     asked = [url.removeprefix(window.server) for url in window.requests]
-    before_fonts = [path for path in asked if not path.endswith(".woff2")]
-    assert sorted(before_fonts) == sorted(
-        [MHA, "assets/site.css", "assets/math.css", "assets/site.js"]
-    )
+    before_fonts = {path for path in asked if not path.endswith(".woff2")}
+    assert before_fonts == {MHA, "assets/site.css", "assets/math.css", "assets/site.js"}
     assert sum(packed((site / path).read_bytes()) for path in before_fonts) <= 130 * 1024
 
 

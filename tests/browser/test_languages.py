@@ -68,18 +68,3 @@ def test_the_style_sheet_says_which_links_lead_out_of_chinese(visit: Open):
     )
     assert len(said) > 50 and any(out for _, out in said)
     assert all(within != out for within, out in said)
-
-
-@pytest.mark.parametrize("width", [1440, 390])
-def test_the_letters_of_drawings_can_be_read(visit: Open, width: int):
-    """A Chinese character has too many strokes for less than 12 pixels."""
-    window = visit("zh/index.html")
-    window.page.set_viewport_size({"width": width, "height": 900})
-    for url in ("zh/index.html", "zh/memory.html", "zh/labml_nn/transformers/models.html"):
-        window.open(url)
-        sizes = window.page.evaluate(
-            """[...document.querySelectorAll(":is(.cards, .panels) text")]
-            .filter(text => /[\\u4e00-\\u9fff]/.test(text.textContent))
-            .map(text => parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a)"""
-        )
-        assert len(sizes) > 10 and min(sizes) > 11.9, url

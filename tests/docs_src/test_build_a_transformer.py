@@ -32,6 +32,14 @@ def passes(names: dict[str, Any], *programs: str) -> bool:
     return True
 
 
+@pytest.fixture
+def plots():
+    matplotlib.use("agg")
+    torch.manual_seed(0)
+    yield
+    pyplot.close("all")
+
+
 @pytest.mark.usefixtures("plots")
 @pytest.mark.filterwarnings("ignore:__array__")
 def test_stubs_fail_answers_pass_and_mistakes_are_found():
@@ -40,18 +48,9 @@ def test_stubs_fail_answers_pass_and_mistakes_are_found():
         stub, check, answer = re.findall(r"(?s)```python\n(.*?)```", text)
         assert check.startswith(f"# Check {number}\n")
         assert not passes(names, stub, check), f"the stub of exercise {number} passes"
-        mistakes = MISTAKE.findall(text)
-        assert mistakes
-        for right, wrong in mistakes:
+        assert MISTAKE.search(text)
+        for right, wrong in MISTAKE.findall(text):
             assert right in answer, f"exercise {number}: {right} is not in the answer"
             changed = answer.replace(right, wrong)
             assert not passes(names, stub, changed, check), f"exercise {number}: {wrong} passes"
         exec(compile(stub + answer + check, f"exercise {number}", "exec"), names)
-
-
-@pytest.fixture
-def plots():
-    matplotlib.use("agg")
-    torch.manual_seed(0)
-    yield
-    pyplot.close("all")

@@ -103,15 +103,6 @@ def test_states_are_drawn_at_one_scale():
     assert found.keys() == memory.KEEPS.keys() == memory.NAMES.keys() >= {*vectors, *lists}
 
 
-def test_all_models_are_named_in_one_way():
-    """The opening names each of them, with a link, as the tables and pictures do."""
-    opening = PAGE[: PAGE.index("## One line, seven memories")]
-    for name in memory.NAMES.values():
-        assert f"[{name}](" in opening
-    for name, (head, _, _) in memory.KEEPS.items():
-        assert head.startswith(f"{memory.NAMES[name]}, ")
-
-
 def test_areas_of_the_squares():
     """After 8,192 tokens the side is √8 times as long."""
     sizes = memory._sizes("autoregressive")

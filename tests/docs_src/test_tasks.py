@@ -19,10 +19,8 @@ def test_every_run_is_kept_and_finite(name):
     ]
     assert len(seeds(name)) >= 5
     assert {run.digest for run in found} == {digest(name)}, "make the runs of the new program"
-    for run in found:
-        for value in run.measured.values():
-            numbers = value if isinstance(value, list) else [value]
-            assert all(map(math.isfinite, numbers))
+    for value in (value for run in found for value in run.measured.values()):
+        assert all(map(math.isfinite, value if isinstance(value, list) else [value]))
 
 
 @pytest.fixture
@@ -41,18 +39,21 @@ def counting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "counting.py"
 
 
+def measure() -> None:
+    found = {run: command.measure("counting", *run) for run in command.jobs("counting")}
+    command.write("counting", found)
+
+
 def test_results_by_model(counting: Path):
     with pytest.raises(ValueError, match=r"no result of with with seed 3, .*docs_src.tasks count"):
         results("counting", "accuracy")
-    found = {run: command.measure("counting", *run) for run in command.jobs("counting")}
-    command.write("counting", found)
+    measure()
     assert results("counting", "accuracy") == {"with": [3 / 8, 0.5], "without": [0.0, 0.0]}
     assert command.check("counting")
 
 
 def test_a_changed_program_and_a_changed_result_are_found(counting: Path):
-    found = {run: command.measure("counting", *run) for run in command.jobs("counting")}
-    command.write("counting", found)
+    measure()
     before = digest("counting")
     counting.write_text(counting.read_text().replace('"""Counts."""', '"""Counts up."""'))
     assert digest("counting") == before
