@@ -17,6 +17,8 @@ def test_every_round_runs_each_candidate_once_and_ratios_are_over_the_first():
     seen = [(row["form"], row["setting"], row["rounds"]) for row in rows]
     assert seen == [("a", "x", 4), ("b", "x", 4)]
     assert rows[0]["ratio"] == 1
+    assert all(0 < row["low"] <= row["ms"] <= row["high"] < 1e3 for row in rows)
+    assert all(0 <= row["cpu_ms"] < 1e3 for row in rows)
 
 
 def test_nothing_is_timed_unless_results_are_equal():

@@ -52,8 +52,8 @@ FIGURES = """figures => {
       const sized = text.matches(".p-mid, .p-large, .p-big");
       const letters = parseFloat(fontSize) * box.width / size[0];
       const most = sized ? Infinity : text.matches(".p-w, .p-m") ? 18 : 14;
-      // A Chinese character has too many strokes for less than 12 pixels.
-      const least = /[\\u4e00-\\u9fff]/.test(words) ? 11.95 : 10.95;
+      // A Chinese character has too many strokes for less than 12 pixels, if there is room.
+      const least = /[\\u4e00-\\u9fff]/.test(words) && innerWidth > 320 ? 11.95 : 10.95;
       if (letters < least || letters > most + 0.05) found.push(`${words}: ${letters} px`);
       // The box of letters is higher than their ink, and between panels there are 24 pixels.
       const over = Math.max(6, letters * 0.4);

@@ -51,15 +51,3 @@ def test_a_term_says_what_it_means_and_looks_like_text(visit: Open):
     term.click()
     page.wait_for_url("**/glossary.html#token")
     expect(page.locator("dt:has(#token)")).to_be_in_viewport()
-
-
-def test_an_exercise_leads_to_its_answer(visit: Open):
-    page = visit("exercises.html").page
-    assert page.locator(".asked").count() >= 5 * 3  # a lesson sets at least three
-    link = page.get_by_role("link", name="Answer to exercise 2 of Multi-head attention", exact=True)
-    link.click()
-    page.wait_for_url(f"**/{MHA}#exercise-2")
-    question = page.locator("#exercise-2")
-    expect(question).to_be_in_viewport()
-    answer = question.locator("xpath=following::details[1]")
-    expect(answer.locator("summary")).to_have_text("Answer")

@@ -253,21 +253,16 @@ def test_tables_hold_the_recorded_values(sample: Sample, play: Open):
                 assert shown == pytest.approx(expected, abs=near, nan_ok=True), (step, name)
 
 
-def test_a_key_scrolls_to_the_value_it_goes_to(play: Open):
+def test_what_is_large_scrolls_to_the_value_and_has_the_rows_around_it(play: Open):
     page = play(390).page
     go(page, 8)
-    block(page, "features").locator(".maps").focus()
+    features, table = block(page, "features"), block(page, "table")
+    features.locator(".maps").focus()
     for _ in range(159):
         page.keyboard.press("ArrowRight")
     expect(readout(page, "features")).to_contain_text("features[0, 159] = ")
-    marker = box(block(page, "features").locator(".cells i"))
+    marker = box(features.locator(".cells i"))
     assert marker["x"] + marker["width"] <= 390
-
-
-def test_a_long_table_has_the_rows_around_the_value(play: Open):
-    page = play().page
-    go(page, 8)
-    table = block(page, "table")
     table.locator(".maps").focus()
     for _ in range(20):
         page.keyboard.press("ArrowDown")
@@ -300,10 +295,15 @@ def test_tokens_are_text_and_their_labels_are_short(sample: Sample, play: Open):
 
 
 @pytest.mark.parametrize("colours", ["none", "active"])
-def test_maps_have_colours_in_forced_ones_too(colours: str, play: Open):
+def test_colours_and_hatching_tell_values_infinities_and_nan_apart(colours: str, play: Open):
+    """In forced colours, too."""
     page = play(forced_colors=colours).page
     seen = block(page, "query").locator("canvas").first.evaluate(COLOURS)
     assert len({colour for cell in seen for colour in cell}) > 4
+    go(page, 7)
+    seen = block(page, "odd").locator("canvas").evaluate(COLOURS)
+    assert [len(set(cell)) == 1 for cell in seen] == [True, False, True, False, False, True]
+    assert len(set(map(tuple, seen))) == 6
 
 
 def test_the_line_stays_in_sight_until_the_reader_scrolls(play: Open):
@@ -322,15 +322,6 @@ def test_the_line_stays_in_sight_until_the_reader_scrolls(play: Open):
     assert not any(seen for _, seen in page.evaluate(MARKED))
     page.locator("#replay .line.ran").first.click()
     page.wait_for_function(ALL_SEEN)
-
-
-def test_hatching_tells_infinities_and_nan_from_values_and_from_each_other(play: Open):
-    page = play().page
-    go(page, 7)
-    colours = block(page, "odd").locator("canvas").evaluate(COLOURS)
-    plain = [len(set(cell)) == 1 for cell in colours]
-    assert plain == [True, False, True, False, False, True]
-    assert len(set(map(tuple, colours))) == 6
 
 
 def test_what_changed_can_be_compared(sample: Sample, play: Open):
