@@ -1,10 +1,10 @@
 """How tests render a note: what it links to, and where it is said to stand."""
 
+from dataclasses import replace
+
 from pylit.addresses import Anchors
 from pylit.diagnostics import Report
 from pylit.model import Link, NoteHtml, formula_slot
-from pylit.notes.citations import Cite, no_bibliography
-from pylit.notes.glossary import Terms
 from pylit.notes.markdown import NoteContext, render_note
 
 PAGE = "labml_nn/transformers/mha.html"
@@ -16,32 +16,18 @@ LINKS = {
 }
 
 
-def render(
-    text: str,
-    *,
-    own: bool = True,
-    first_line: int = 1,
-    column: int = 0,
-    anchors: Anchors | None = None,
-    report: Report | None = None,
-    cite: Cite = no_bibliography,
-    terms: Terms | None = None,
-    docstrings: str = "markdown",
-) -> NoteHtml:
-    context = NoteContext(
-        path="notes.md",
-        first_line=first_line,
-        column=column,
-        own=own,
-        anchors=Anchors() if anchors is None else anchors,
-        link=LINKS.get,
-        href=lambda link: link.url if link.external else f"../../{link.url}",
-        report=Report() if report is None else report,
-        cite=cite,
-        terms=terms,
-        docstrings=docstrings,
-    )
-    return render_note(text, context)
+USUAL = NoteContext(
+    path="notes.md",
+    own=True,
+    link=LINKS.get,
+    href=lambda link: link.url if link.external else f"../../{link.url}",
+)
+
+
+def render(text: str, **changes: object) -> NoteHtml:
+    """A note of the page `PAGE`; `changes` are values of its context."""
+    values = {"anchors": Anchors(), "report": Report()} | changes
+    return render_note(text, replace(USUAL, **values))  # type: ignore[arg-type]
 
 
 def readable(note: NoteHtml) -> str:

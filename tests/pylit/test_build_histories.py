@@ -7,7 +7,7 @@ import random
 import shutil
 from pathlib import Path
 
-from site_tools import FILES, SITE, build, figures, make_site, options, succeed, tree
+from site_tools import FILES, SITE, build, edit, figures, make_site, options, succeed, tree
 
 from pylit.build import Builder
 
@@ -85,8 +85,10 @@ VARIANTS: dict[str, list[str]] = {
 
 
 def write(root: Path, name: str, text: str) -> None:
+    """Give a file a text; without one, it goes."""
     (root / name).unlink(missing_ok=True)
-    make_site(root, {name: text})
+    if text:
+        edit(root, name, "", text)
 
 
 def test_whatever_was_edited_before_the_site_is_that_of_a_clean_build(tmp_path: Path):

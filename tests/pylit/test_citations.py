@@ -40,10 +40,6 @@ def cite(key: str) -> Cited | str:
     return works.get(key, "did you mean `a2017`?")
 
 
-def shown(text: str, *, own: bool = True, report: Report | None = None) -> str:
-    return render(text, own=own, report=report, cite=cite).html.strip()
-
-
 A = '<a class="x" href="b.html#a2017" data-x>'
 B = '<a class="x" href="b" data-x>'
 
@@ -65,11 +61,11 @@ B = '<a class="x" href="b" data-x>'
     ],
 )
 def test_a_citation_is_a_link_to_its_work(text: str, html: str) -> None:
-    assert shown(text) == f"<p>{html}</p>"
+    assert render(text, cite=cite).html == f"<p>{html}</p>\n"
 
 
 def test_it_is_words_in_headings_in_the_text_for_the_search_and_in_anothers_notes() -> None:
-    assert shown("[@a2017]", own=False) == "<p>[@a2017]</p>"
+    assert render("[@a2017]", own=False, cite=cite).html == "<p>[@a2017]</p>\n"
     note = render("## As in [@a2017]\n\nSee [@b1990, p. 2].", first_line=7, cite=cite)
     assert note.headings[0].html == "As in A et al. 2017"
     assert note.text == "\f\nSee B 1990, p. 2."

@@ -146,9 +146,9 @@ def test_the_first_page_of_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert page.count('href="#weights" data-x="demo.attention.weights"') >= 2
 
 
-def test_without_a_folder_for_caches_a_site_is_built_and_the_option_named(
-    package: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
-) -> None:
+def test_without_a_folder_for_caches_the_option_is_named(
+    package: Path, tmp_path, capsys, monkeypatch
+):
     """Seven modules are made in processes of their own, which hand pages on in the cache."""
     for number in range(7):
         (package / f"more{number}.py").write_text("x = 1\n")

@@ -1,8 +1,8 @@
 """Exercises of all pages on one page, in the order of the reading paths."""
 
+from itertools import product
 from pathlib import Path
 
-import pytest
 from note_tools import render
 from site_tools import SITE, golden, listing, make_site, read, succeed
 
@@ -46,17 +46,16 @@ def test_each_exercise_has_an_anchor_question_hint_and_answer() -> None:
     assert second == ("2", '<p id="exercise-2"><strong>2.</strong> No answer.</p>\n', False)
 
 
-@pytest.mark.parametrize("between", ["\n\n", "\n", ""])
-@pytest.mark.parametrize("around", ["\n\n", "\n"])
-def test_an_answer_is_never_part_of_an_exercise(between: str, around: str) -> None:
-    hint, answer = (
-        f"<details><summary>{title}</summary>{around}{title} text{around}</details>"
-        for title in ("Hint", "Answer")
-    )
-    text = f"## Exercises\n\n**1.** Why?\n\n{hint}{between}{answer}\n\n**2.** How?\n"
-    first, second = render(text).exercises
-    assert [answered for _, _, answered in (first, second)] == [True, False]
-    assert "Answer" not in first[1] and second[1].endswith("How?</p>\n")
+def test_an_answer_is_never_part_of_an_exercise() -> None:
+    for between, around in product(["\n\n", "\n", ""], ["\n\n", "\n"]):
+        hint, answer = (
+            f"<details><summary>{title}</summary>{around}{title} text{around}</details>"
+            for title in ("Hint", "Answer")
+        )
+        text = f"## Exercises\n\n**1.** Why?\n\n{hint}{between}{answer}\n\n**2.** How?\n"
+        first, second = render(text).exercises
+        assert [answered for _, _, answered in (first, second)] == [True, False]
+        assert "Answer" not in first[1] and second[1].endswith("How?</p>\n")
 
 
 def asks(title: str, question: str) -> str:
