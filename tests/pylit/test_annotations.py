@@ -13,7 +13,7 @@ from pylit.source.installed import fits, package_of
 
 NOTES = "docs_src/notes/theirs/deep.md"
 PAGE = "theirs/deep.html"
-CODE, TEXT = golden("theirs"), golden("notes")
+CODE, TEXT = golden("annotated-code"), golden("annotated-notes")
 METADATA = "theirs_dist-1.2.3.dist-info/METADATA"
 
 

@@ -12,7 +12,7 @@ from site_tools import build, edit, figures, golden, listing, make_site, pages, 
 from pylit.pages.comparisons import Code, Hunk, Line, changes, hunks, marked, paired
 
 PAGE = "compare/pkg.one...pkg.two.html"
-ONE, TWO = golden("one"), golden("two")
+ONE, TWO = golden("compared-one"), golden("compared-two")
 FILES = {"pkg/one.py": ONE, "pkg/two.py": TWO}
 
 
