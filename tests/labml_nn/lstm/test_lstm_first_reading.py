@@ -143,8 +143,6 @@ def test_the_stage_computes_what_the_module_computes():
 
 
 # The task.
-
-
 def test_what_the_task_says():
     by_depth, trained = results("lstm", "by_depth"), results("lstm", "trained")
     deepest = task.TESTED.index(task.DEEPEST)

@@ -91,8 +91,6 @@ def test_half_of_the_error():
 
 
 # Random pairs.
-
-
 def test_what_the_figure_says():
     sums, deltas, slow = (
         [figures._rewritten(rate, n) for n in (1, 2, 8)] for rate in figures.RULES.values()
@@ -107,8 +105,6 @@ def test_what_the_figure_says():
 
 
 # Cost and measurements.
-
-
 def parameters(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters() if parameter.dim() == 2)
 
@@ -147,8 +143,6 @@ def test_what_is_asked_is_the_last_number():
 
 
 # The stage.
-
-
 def test_the_stage_computes_what_the_rule_computes():
     """For each step, memory before, and random keys, values and rates; and for each person."""
 

@@ -122,8 +122,6 @@ def test_memory_decides_whether_the_lamp_is_known():
 
 
 # Training and the gradient.
-
-
 def test_the_program_learns_the_word():
     made = figures._program()
     assert len(made["losses"]) == 50
@@ -147,8 +145,6 @@ def test_the_trained_network_is_saturated_and_its_radius_says_nothing():
 
 
 # What was measured.
-
-
 def test_the_comparison_with_its_condition():
     table = {row[0]: row for row in tables._models_table().rows}
     for column, after in ((3, "after 800 updates"), (6, "after 13 seconds")):

@@ -81,8 +81,6 @@ def test_every_recurrent_model_has_its_layer_here():
 
 
 # States.
-
-
 @every
 @few
 @given(data=st.data())
@@ -133,8 +131,6 @@ def test_gradients_reach_through_states_until_they_are_detached(which):
 
 
 # Padding.
-
-
 @every
 def test_padding_writes_nothing_and_is_not_remembered(which):
     """Each sequence of a batch is read as if it were alone; one of them has nothing to read."""
@@ -171,8 +167,6 @@ def test_padding_anywhere_leaves_no_trace(which):
 
 
 # Dropout and precision.
-
-
 @plain
 def test_dropout_acts_between_layers_and_in_training_only(which):
     layer, x = VECTORS[which](dropout_prob=0.5), torch.randn(T, B, C)
@@ -196,8 +190,6 @@ def test_half_precision_keeps_a_memory_in_single(which, half):
 
 
 # Errors.
-
-
 @pytest.mark.parametrize(
     ("x", "state", "said"),
     [

@@ -80,8 +80,6 @@ def test_a_new_layer_forgets_slowly():
 
 
 # The task.
-
-
 def test_only_a_memory_that_fades_turns_the_page():
     assert min(results("gated_delta_net", "all")["with α"]) >= 0.99
     # "these are about half of all cases"

@@ -12,7 +12,7 @@ from docs_src.matrix_memory import PEOPLE
 from docs_src.tasks import linear_attention as task
 from docs_src.tasks import results
 from labml_nn.recurrent import linear_attention
-from labml_nn.recurrent.linear_attention import ShortConvolution, feature_map, linear_attention_loop
+from labml_nn.recurrent.linear_attention import feature_map, linear_attention_loop
 
 PAGE = Page(linear_attention)
 ANN, BEN, CLEO = (tensor(PEOPLE[name]) for name in ("Ann", "Ben", "Cleo"))
@@ -88,17 +88,7 @@ def test_a_key_that_is_written_twice():
     assert "Even without Cleo it would be (2, 1)" in PAGE.text
 
 
-def test_a_convolution_that_takes_the_token_before():
-    convolution, x = ShortConvolution(2), torch.randn(5, 1, 2)
-    with torch.no_grad():
-        convolution.weight.copy_(tensor([0.0, 0.0, 1.0, 0.0]).expand(2, 1, 4))
-        y, _ = convolution(x)
-    torch.testing.assert_close(y[1:], x[:-1])
-
-
 # The three forms.
-
-
 def test_the_steps_of_the_stage_tell_what_the_forms_compute():
     table, loop, chunks = figures._computed()
     torch.testing.assert_close(loop, table)
@@ -158,8 +148,6 @@ def test_the_two_lines_find_what_the_stage_finds():
 
 
 # The task, and what a token costs.
-
-
 def test_attention_finds_all_and_both_states_have_as_many_numbers():
     found = results("linear_attention", "by_pairs")["attention"]
     PAGE.says("at least {:.1f} % in all books", 100 * min(min(run) for run in found))

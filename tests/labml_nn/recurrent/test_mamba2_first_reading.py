@@ -101,8 +101,6 @@ def test_no_single_time_keeps_the_7_and_loses_it_at_the_9():
 
 
 # Ann, a night, Ben.
-
-
 @pytest.mark.parametrize("form", [ssd_loop, ssd_table])
 def test_a_line_by_hand(form):
     found, after = figures._night(form)
@@ -123,8 +121,6 @@ def test_the_table_by_hand():
 
 
 # The task.
-
-
 def test_delta_decides_whether_the_last_digit_is_known():
     found = results("mamba2", "by_gap")
     within, one = task.GAPS.index(task.STEPS), task.GAPS.index(1)

@@ -96,8 +96,6 @@ def test_errors_of_collate(unhooked, change, error, message):
 
 
 # Logits, loss, probabilities.
-
-
 @kinds
 @pytest.mark.parametrize("norm_first", [True, False])
 def test_logits_are_those_of_the_encoder_decoder(positions, norm_first):
@@ -141,8 +139,6 @@ def test_loss_of_long_targets_slides_as_generation_does():
 
 
 # The state.
-
-
 @kinds
 def test_steps_equal_full_recomputation(positions, length=13):
     made = model(positions=positions, max_len=W)
@@ -159,8 +155,6 @@ def test_steps_equal_full_recomputation(positions, length=13):
 
 
 # Causality and padding.
-
-
 def test_a_source_of_padding_leaves_finite_results_and_order_matters():
     made, source, tokens = model(), words(S), target(T)
     logits, _ = made(tokens, made.encode(source))
@@ -185,8 +179,6 @@ def test_only_learned_positions_limit_the_source():
 
 
 # Configuration and initialisation.
-
-
 def test_fields_reach_the_modules():
     made = model(
         n_source_vocab=11,

@@ -136,7 +136,6 @@ SPEECHES = (
     "JULIET:\nO Romeo, Romeo! wherefore art thou Romeo?\nDeny thy father",
     "First Citizen:\nBefore we proceed any further, hear me speak.",
 )
-ROMULUS = "Romulus and Remus, " * 2 + "Romulus and Remus"
 
 
 @pytest.fixture(scope="module")
@@ -163,14 +162,6 @@ def test_two_trained_heads(trained):
     assert means.argmax() == back_head
 
 
-def test_no_head_is_an_induction_head(trained):
-    weights, period = heads(trained, ROMULUS), len("Romulus and Remus, ")
-    times = range(period + 3, len(ROMULUS))
-    followed = torch.stack([weights[t, t - period + 1] for t in times]).mean(0)
-    (most,) = PAGE.numbers(r"more than ([\d.]+\d) to the character that followed")
-    assert followed.max() < most + 0.005
-
-
 @torch.no_grad()
 def test_without_a_head(trained):
     model, vocabulary = trained
@@ -190,8 +181,8 @@ def test_without_a_head(trained):
                 rises.append(loss() - whole)
                 weight.copy_(kept)
     layer, head = figures.TRAINED[0]
-    told = PAGE.numbers(
-        r"is ([\d.]+) on the first .*? rises by ([\d.]+) to ([\d.]+\d), .*? by ([\d.]+\d)\."
-    )
     found = whole, min(rises), max(rises), rises[4 * layer + head]
+    told = PAGE.numbers(
+        r"is ([\d.]+) on the first .*? by ([\d.]+) to ([\d.]+\d), .*? by ([\d.]+\d)\."
+    )
     assert told == pytest.approx(found, abs=0.0055)

@@ -65,8 +65,6 @@ def same(ours: Tensor, theirs: Tensor) -> bool:
 
 
 # Embeddings.
-
-
 def test_fixed_positions_have_no_end_and_learned_ones_do():
     fixed, learned = (kind(6, 11, max_len=3) for kind in KINDS)
     text = torch.randint(11, (5, B))
@@ -80,8 +78,6 @@ def test_fixed_positions_have_no_end_and_learned_ones_do():
 
 
 # Layers and stacks. `tests/equivalence` compares them with PyTorch's, masks and gradients too.
-
-
 @orders
 def test_dropout_falls_on_the_outputs_of_sublayers(norm_first):
     x, m = torch.randn(T, B, C), torch.randn(S, B, C)
@@ -119,8 +115,6 @@ def test_layers_start_independently_and_the_first_as_the_pattern(stack):
 
 
 # The whole.
-
-
 def test_the_old_call_stops_before_the_generator_and_logits_do_not():
     transformer, (src, tgt) = model(), tokens()
     x = transformer(src, tgt, None, subsequent_mask(T))
@@ -196,8 +190,6 @@ def test_greedy_decoding_ends_with_the_end_token():
 
 
 # Errors.
-
-
 def test_a_stack_needs_a_layer_to_copy(unhooked):
     models = unhooked("labml_nn.transformers.models")
     with pytest.raises(TypeError, match="`layer` is a Linear; expected a layer to copy"):

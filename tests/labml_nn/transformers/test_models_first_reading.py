@@ -135,8 +135,6 @@ def test_the_stage_shows_what_the_model_computes():
 
 
 # The whole in code, and the plain program that writes.
-
-
 def build(**sizes: int) -> EncoderDecoder:
     made = EncoderDecoderLanguageModel.from_config({"dropout_prob": 0.0, "tied": False} | sizes)
     return made.transformer
@@ -203,8 +201,6 @@ def test_the_example_is_learned_and_written():
 
 
 # How a model begins.
-
-
 def test_the_tied_model_predicts_what_it_received():
     """Before training; by less than without the final normalisation, the more layers it has."""
     torch.manual_seed(0)

@@ -38,8 +38,6 @@ def self_attention(module, x, mask=None, cache=None):
 
 
 # RoPE -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("base", [10_000.0, 50.0])
 def test_rotation_by_hand(base):
     a, b, c, d = x = torch.randn(4)
@@ -92,8 +90,6 @@ def test_positions_of_the_cache_come_first(kind):
 
 
 # QK-norm ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("bias", [True, False])
 def test_qk_norm_by_hand(bias):
     made = attention(QKNormAttention, bias=bias)
@@ -114,8 +110,6 @@ def test_qk_norm_by_hand(bias):
 
 
 # All of them ------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", KINDS[1:])
 def test_parameters_are_those_of_attention_and_the_gains(kind):
     ours, plain = attention(kind).state_dict(), attention(MultiHeadAttention).state_dict()

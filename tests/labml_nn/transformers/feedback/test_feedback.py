@@ -60,8 +60,6 @@ def gradients(output, inputs):
 
 
 # Attention.
-
-
 def test_attention_equals_torch():
     """`nn.MultiheadAttention`, with a query bias for term C and a float mask for B and D."""
     attention = randomised(feedback.FeedbackAttention(H, C, 0.0, max_distance=9))
@@ -121,8 +119,6 @@ def test_weights_are_dropped_and_the_others_scaled():
 
 
 # Layer.
-
-
 def test_layer_equations():
     layer = randomised(build_layer())
     x, memory = numbers(B, C), numbers(S, B, C, seed=1)
@@ -146,8 +142,6 @@ def test_layer_dropout_is_on_both_branches():
 
 
 # The recurrence.
-
-
 def loop(model, x_seq, horizon=1000):
     """The equations with lists."""
     keys, values, top = [], [], []
@@ -224,8 +218,6 @@ def test_a_memory_is_a_value(shared):
 
 
 # Padding.
-
-
 @KINDS
 @pytest.mark.parametrize("horizon", [None, 3])
 @settings(deadline=None, max_examples=5)
@@ -260,8 +252,6 @@ def test_padding_has_no_gradient():
 
 
 # Errors.
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [

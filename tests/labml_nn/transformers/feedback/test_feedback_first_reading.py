@@ -1,6 +1,5 @@
 """The numbers that the page on the Feedback Transformer tells are those that the code computes."""
 
-import ast
 import json
 import re
 import textwrap
@@ -47,28 +46,18 @@ def build(shared=True, layers=2, d_model=12, d_ff=48, heads=3, attention=None, *
 
 
 def test_the_program_line_by_line(capsys):
-    """Each result, by running the lines; and what a line needs decides the layer."""
-    values, ordinary, looped = {}, [], []
-    set_by: dict[str, int] = {}
+    values = {}
     for t, source in enumerate(PROGRAM):
-        names = {n.id for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Name)} & {"x", "y"}
-        needs = sorted({set_by[name] for name in names if name in set_by} - {t})
-        assert list(figures.NEEDS[t]) == needs
         exec(source, values)
         assert figures._states()[t] == {name: values[name] for name in "xy" if name in values}
-        # One layer above the highest that knows what is needed; in memory all layers see it.
-        ordinary.append(1 + max((ordinary[s] for s in needs), default=-1))
-        looped.append(1 if needs else 0)
-        set_by[figures.SETS[t]] = t
-    assert capsys.readouterr().out == "6\n" and "the program prints 6" in PAGE.text
-    assert figures._known(False) == ordinary == [0, 0, 1, 2, 3]
-    assert figures._known(True) == looped
-    assert "`x` becomes 7" in PAGE.text and "`y` becomes 6" in PAGE.text
+    assert capsys.readouterr().out == "6\n"
+    PAGE.has("the program prints 6", "`x` becomes 7", "`y` becomes 6")
+    # One layer above the highest that knows what is needed; in memory all layers see it.
+    assert figures._known(False) == [0, 0, 1, 2, 3]
+    assert figures._known(True) == [0, 0, 1, 1, 1]
 
 
 # The examples with numbers.
-
-
 @torch.no_grad()
 def test_a_memory_vector_by_hand():
     """The layers of the picture, in a model whose layers add what they have computed."""
@@ -96,28 +85,25 @@ def test_a_step_of_attention_by_hand():
     torch.testing.assert_close(weights, expected)
     torch.testing.assert_close(found, expected @ figures.VALUES)
     assert biases.tolist() == [-4, -2, 0] and "$b_1 = 0$, $b_2 = -2$ and $b_3 = -4$" in PAGE.text
-    PAGE.says("In our example it was ({:.3f}, {:.3f})", *found)
     _, even, mean = figures._read_slots(torch.zeros(3))
     assert even[0] == even[2]
-    PAGE.says("would find {:.2f},", mean[0])
+    PAGE.has(f"it was ({found[0]:.3f}, {found[1]:.3f})", f"would find {mean[0]:.2f},")
 
 
 # Measured numbers.
-
-
 def test_the_accuracy_on_programs():
     lines, last = results("feedback", "lines"), results("feedback", "accuracy")
     assert all(fmean(run[2] for run in runs) > 0.995 for runs in lines.values())
-    told = PAGE.numbers(r"one layer with feedback is right in (\d+) of 100 programs")
-    others = r"one layer is right in (\d+), two in (\d+), three in (\d+), four in (\d+)\."
-    told += PAGE.numbers(others)
-    assert told == pytest.approx([100 * fmean(last[name]) for name in task.MODELS], abs=0.51)
-    told = PAGE.numbers(r"still right in (\d+) of 100 programs at line 3, and in (\d+) at")
-    means = [100 * fmean(run[t] for run in lines["transformer 1"]) for t in (3, 4)]
-    assert told == pytest.approx(means, abs=0.51)
-    # Programs longer than in training.
-    longest = 100 * fmean(run[31] for run in lines["feedback 1"])
-    PAGE.says("At the end it is right in {:.0f} of 100.", longest)
+    right = {name: 100 * fmean(of) for name, of in last.items()}
+    one, two, three, four = (f"{right[f'transformer {layers}']:.0f}" for layers in (1, 2, 3, 4))
+    third, fourth = (100 * fmean(run[t] for run in lines["transformer 1"]) for t in (3, 4))
+    end = 100 * fmean(run[31] for run in lines["feedback 1"])
+    PAGE.has(
+        f"one layer with feedback is right in {right['feedback 1']:.0f} of 100 programs",
+        f"one layer is right in {one}, two in {two}, three in {three}, four in {four}.",
+        f"still right in {third:.0f} of 100 programs at line 3, and in {fourth:.0f} at",
+        f"At the end it is right in {end:.0f} of 100.",  # longer than in training
+    )
     # In every run, and the more layers the better.
     assert min(last["feedback 1"]) > max(last[task.MODELS[-1]])
     assert sorted(last, key=lambda name: fmean(last[name]))[:-1] == list(task.MODELS[1:])
@@ -136,8 +122,6 @@ def test_the_programs_of_the_experiment():
 
 
 # The stages, and the whole in code.
-
-
 def values_of(x, y):
     """What the lines set or print, by running the program with other numbers."""
     values, found = {}, []
@@ -261,8 +245,6 @@ def test_the_share_of_the_tables_of_distances():
 
 
 # Use and errors.
-
-
 def test_checkpoints_without_the_bias_of_distances():
     """They load as the page says, and compute what they did."""
     model, x = build(False), torch.randn(5, 2, 12)
@@ -293,9 +275,7 @@ def test_a_memory_is_returned_where_one_is_passed():
 
 
 def test_empty_texts_are_explained(unhooked):
-    lesson = unhooked("labml_nn.transformers.feedback")
-    attn = lesson.FeedbackAttention(3, 12)
-    parts = {"attn": attn, "feed_forward": lesson.FeedForward(12, 24), "dropout_prob": 0.0}
-    model = lesson.FeedbackTransformer(lesson.FeedbackTransformerLayer(d_model=12, **parts), 2)
+    lesson = unhooked("labml_nn.transformers.feedback.language_model").FeedbackLanguageModel
+    model = lesson.from_config({"n_vocab": 5, "d_model": 12, "heads": 3}).transformer
     with pytest.raises(ValueError, match=r"\[0, 2, 12\]; expected \[T, B, C\]"):
         model(torch.zeros(0, 2, 12))
