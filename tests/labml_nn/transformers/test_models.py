@@ -215,29 +215,22 @@ def test_a_layer_of_another_width(change, message):
         TransformerLayer(**{**arguments, "feed_forward": FeedForward(C, FF), **change})
 
 
+WIDE = {"self_attn": MultiHeadAttention(3, 15), "src_attn": MultiHeadAttention(3, 15)}
+WIDE |= {"feed_forward": FeedForward(15, FF)}
+
+
 @pytest.mark.parametrize(
     ("name", "part"),
     [
-        ("decoder", lambda: Decoder(layer(True), 1)),
-        ("src_embed", lambda: EmbeddingsWithPositionalEncoding(C, U)),
-        ("tgt_embed", lambda: EmbeddingsWithLearnedPositionalEncoding(C, V)),
-        ("generator", lambda: Generator(V, C)),
+        ("decoder", Decoder(TransformerLayer(d_model=15, dropout_prob=0.0, **WIDE), 1)),
+        ("src_embed", EmbeddingsWithPositionalEncoding(15, U)),
+        ("tgt_embed", EmbeddingsWithLearnedPositionalEncoding(15, V)),
+        ("generator", Generator(V, 15)),
     ],
 )
 def test_submodules_of_other_widths(name, part):
-    parts = {"self_attn": MultiHeadAttention(3, 15), "src_attn": MultiHeadAttention(3, 15)}
-    feed_forward = FeedForward(15, FF)
-    wide = TransformerLayer(d_model=15, feed_forward=feed_forward, dropout_prob=0.0, **parts)
-    parts = {
-        "encoder": Encoder(wide, 1),
-        "decoder": Decoder(wide, 1),
-        "src_embed": EmbeddingsWithPositionalEncoding(15, U),
-        "tgt_embed": EmbeddingsWithPositionalEncoding(15, V),
-        "generator": Generator(V, 15),
-    }
-    EncoderDecoder(**parts)
-    with pytest.raises(ValueError, match=rf"`{name}` has width 12, but `encoder` is 15"):
-        EncoderDecoder(**parts | {name: part()})
+    with pytest.raises(ValueError, match=rf"`{name}` has width 15, but `encoder` is 12"):
+        EncoderDecoder(**dict(fresh().named_children()) | {name: part})
 
 
 SRC, TGT = torch.full((S, B), 3), torch.full((T, B), 4)

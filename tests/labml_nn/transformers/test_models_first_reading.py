@@ -95,11 +95,6 @@ def test_layer_normalisation_by_hand():
     assert listed(normed.round(decimals=3), 3) in drawn.normalised().alt
 
 
-def test_input_and_label_are_shifted_by_one():
-    inputs, labels = list(drawn.TARGET), list(drawn.NEXT)
-    assert labels[:-1] == inputs[1:] and (inputs[0], labels[-1]) == ("start", "end")
-
-
 def test_the_small_model_answers_all_questions():
     """Also those that it has not seen; and it looks where the page says."""
     for verbs in drawn.QUESTIONS:
@@ -198,21 +193,3 @@ def test_the_example_is_learned_and_written():
     cached = model.greedy_decode(src, start_token=1, end_token=2, max_len=9)
     assert torch.equal(plain, cached)
     assert [WORDS[i] for i in cached[:, 0]] == ["the", "dog", "end"]
-
-
-# How a model begins.
-def test_the_tied_model_predicts_what_it_received():
-    """Before training; by less than without the final normalisation, the more layers it has."""
-    torch.manual_seed(0)
-    sizes = {"n_vocab": 68, "d_model": 128, "heads": 4}
-    tokens = torch.randint(3, 68, (20, 8))
-    tokens[0] = EncoderDecoderLanguageModel.Config(**sizes).start_token
-    logits = []
-    for n_layers in (1, 4):
-        config = EncoderDecoderLanguageModel.Config(**sizes, n_layers=n_layers)
-        model = EncoderDecoderLanguageModel(config).eval()
-        with torch.no_grad():
-            found, _ = model(tokens, model.encode(tokens))
-        logits.append(found.gather(-1, tokens[..., None]).mean().item())
-        assert F.cross_entropy(found.flatten(0, 1), tokens.flatten()) < math.log(68)
-    assert 0 < logits[1] < logits[0] < 1
