@@ -64,18 +64,6 @@ def test_a_line_by_hand():
         assert told == pytest.approx([z, old, 1 - z, g, found["h"][t]], abs=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("share", "counted"),
-    [(0.5, [0.5, 0.75, 0.875]), (0.9, [0.1, 0.19, 0.271]), (0.98, [0.02, 0.0396, 0.0588])],
-)
-def test_a_cell_that_tries_to_count_forgets_what_it_writes_over(share, counted):
-    states, kept = figures._counted('⏎a"b"c"⏎', share)
-    first, second, third = counted
-    assert states == pytest.approx([0, 0, first, first, second, second, third, 0], abs=1e-3)
-    assert kept == pytest.approx([0, 0, 1, 1, 2, 2, 3, 0], abs=1e-3)
-    assert max(figures._counted("⏎" + '"' * 50, share)[0]) <= 1
-
-
 def test_the_listing_reads_the_line_by_hand():
     h = PAGE.made["by_hand"](PAGE.made["line"], PAGE.made["zero"])[0].flatten()
     assert h.tolist() == pytest.approx(figures._follow(figures.LINES[0])["h"], abs=1e-5)

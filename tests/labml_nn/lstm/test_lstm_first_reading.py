@@ -87,14 +87,6 @@ def test_a_line_by_hand():
     assert all(figures._follow(line[:-1])["c"][-1] > 0.9 for line in figures.LINES[1:])
 
 
-def test_a_second_cell_closes_the_gate_in_a_comment():
-    outside, mark, inside = figures._follow_comments("(#(")
-    assert [round(one[3], 2) for one in (outside, mark, inside)] == [1, 1, 1]  # the count
-    assert round(mark[4], 2) == round(inside[4], 2) == 0.76  # what the second cell shows
-    assert inside[0] == 10 and round(inside[2], 1) == -12.8
-    assert gate(inside[2]) < 1e-4
-
-
 def test_how_far_the_gradient_reaches():
     at = figures.FAR.index
     zero, one, three = (figures._arriving(bias) for bias in figures.BIASES)

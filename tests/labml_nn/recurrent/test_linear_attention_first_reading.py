@@ -7,7 +7,6 @@ from stages import check_stage
 from torch import tensor
 
 from docs_src.figures import linear_attention as figures
-from docs_src.figures import live
 from docs_src.matrix_memory import PEOPLE
 from docs_src.tasks import linear_attention as task
 from docs_src.tasks import results
@@ -158,16 +157,8 @@ def test_attention_finds_all_and_both_states_have_as_many_numbers():
 
 def test_products_are_counted_as_the_lesson_says():
     assert figures._products("table", 16) == figures._products("loop", 16)  # up to T = d_k
-    assert figures._products("table", 100) == 100**2 * (16 + 16)
-    assert figures._products("chunks", 128) == 128 * 64 * (16 + 16) + 2 * 128 * 16 * 16
     assert figures._products("chunks", 512) == 5 * figures._products("loop", 512)
     assert "here five times as much as the loop" in PAGE.text
-
-
-def test_no_weight_of_the_last_query_is_more_than_twice_an_equal_one():
-    weights, _ = live._read_matrix()
-    assert sum(weights) == pytest.approx(1)
-    assert 1.8 < max(weights) * len(weights) < 2
 
 
 def test_what_a_token_costs():

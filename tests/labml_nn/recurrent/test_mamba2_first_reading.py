@@ -91,15 +91,6 @@ def test_the_stage_is_the_loop():
     check_stage(figures.tap(), computed)
 
 
-def test_no_single_time_keeps_the_7_and_loses_it_at_the_9():
-    """As the stage asks: more than half of the 7 up to the 9, and then less than a fifth old."""
-    for delta in [i / 100 for i in range(1, 101)]:
-        found, kept = bucket([delta] * 6), math.exp(-3 * delta)
-        of_seven = delta * 7 * kept**3 / found[3]
-        assert not (of_seven > 0.5 and kept * found[3] / found[4] < 0.2)
-    assert OWN / FILLED[3] > 0.5 and 0.05 * FILLED[3] / FILLED[4] < 0.2
-
-
 # Ann, a night, Ben.
 @pytest.mark.parametrize("form", [ssd_loop, ssd_table])
 def test_a_line_by_hand(form):

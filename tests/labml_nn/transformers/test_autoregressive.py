@@ -179,13 +179,9 @@ def test_submodules_are_those_of_the_configuration(changes):
     tied = made.generator.projection.weight is made.embedding.tokens.weight
     assert tied is asked["tied"]
 
-    made.train()(text(W))[0].cos().sum().backward()
     for name, parameter in made.named_parameters():
         # Vectors are gains or biases by their names: optimizers rely on that.
         assert parameter.dim() == 2 or "norm" in name or name.endswith("bias"), name
-        assert parameter.grad is not None, name
-        if "key.linear.bias" not in name or "qk_norm" in changes:  # the softmax cancels it
-            assert parameter.grad.abs().max() > 0, name
 
 
 def test_feed_forward_networks_are_four_times_as_wide_by_default():

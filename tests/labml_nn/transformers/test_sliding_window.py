@@ -1,4 +1,7 @@
-"""The window that slides by halves, with a model that records what it is given."""
+"""The window that slides by halves, with a model that records what it is given.
+
+That a window is a value, and how much a token costs, is tested with all language models.
+"""
 
 import torch
 from hypothesis import given, settings
