@@ -9,7 +9,7 @@ from torch import nn, tensor
 from docs_src.figures import delta_net as figures
 from docs_src.figures import memory as tasks
 from docs_src.figures import results
-from docs_src.matrix_memory import PALE, PEOPLE, STRONG, sum_of
+from docs_src.matrix_memory import PEOPLE, sum_of
 from docs_src.tasks import delta_net as task
 from docs_src.tasks import results as measured
 from labml_nn.recurrent import delta_net, gated_delta_net
@@ -160,8 +160,6 @@ def test_the_stage_computes_what_the_rule_computes():
             "after": after,
             "found": [after, [found]],
             "has": [*has, value],
-            "memory-ground fill-opacity": PALE + STRONG * (memory.abs() / 5).clamp(max=1),
-            "after-ground fill-opacity": PALE + STRONG * (after.abs() / 5).clamp(max=1),
             "says": [f"and {figures.shown(beta)} of it is written"],
         }
 

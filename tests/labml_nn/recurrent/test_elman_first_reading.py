@@ -93,7 +93,6 @@ def test_the_stage_computes_what_the_layer_computes():
             "letter": from_letter,
             "memory": from_state,
             "unit": states,
-            "ground fill-opacity": place["pale"] + place["strong"] * states.abs(),
             "bar height": (shares * place["high"]).clamp(min=1),
             f"bar .p-t{figures.RIGHT}": [i == target for target in targets for i in range(4)],
             "share": p,

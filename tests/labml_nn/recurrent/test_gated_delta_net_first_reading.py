@@ -8,7 +8,7 @@ from torch import tensor
 from torch.nn.functional import softplus
 
 from docs_src.figures import gated_delta_net as figures
-from docs_src.matrix_memory import PALE, PEOPLE, STRONG
+from docs_src.matrix_memory import PEOPLE
 from docs_src.tasks import gated_delta_net as task
 from docs_src.tasks import results
 from labml_nn.recurrent import gated_delta_net
@@ -117,7 +117,6 @@ def test_the_stage_computes_what_the_rule_computes():
             "error": [value - answer, value - answer],
             "after": after,
             "old": [[alpha, one] for one in before.flatten()],
-            "after-ground fill-opacity": PALE + STRONG * (after.abs() / 5).clamp(max=1),
         }
 
     check_stage(figures.rule(), computed)

@@ -72,19 +72,11 @@ def test_the_stage_is_the_loop():
         levels = figures._fill(deltas, -drain)
         kept = [math.exp(-drain * delta) for delta in deltas]
         added = [delta * x for delta, x in zip(deltas, figures.STREAMS, strict=True)]
-        full, high, foot = figures.FULL, figures.TAP["high"], figures.TAP["foot"]
-        # What does not fit into the drawing of the bucket is cut off.
-        old = [share * level for share, level in zip(kept, [0.0, *levels[:-1]], strict=True)]
-        below = [min(one, full) for one in old]
-        above = [min(one, full - low) for one, low in zip(added, below, strict=True)]
         last = [t for t, own in enumerate(figures.STEP_OF) if own == step][-1]
         return {
             "level": levels,
             "left": kept,
             "plus": added,
-            "old height": [high * one for one in below],
-            "new height": [high * one for one in above],
-            "new y": [foot - high * (a + b) for a, b in zip(below, above, strict=True)],
             "says": [f"After {figures.WORDS[last]} the bucket holds {levels[last]:.2f}:"],
         }
 

@@ -23,9 +23,7 @@ from labml_nn.transformers.positional_encoding import get_positional_encoding
 from labml_nn.transformers.utils import subsequent_mask
 
 T, B, C, H, F, V, L, W = 11, 2, 12, 3, 28, 19, 2, 7
-PAD = 0
 POSITIONS = ["learned", "sinusoidal", "rotary", "none"]
-PACKAGE = "labml_nn.transformers.autoregressive"
 MODERN = {
     "positions": "rotary",
     "norm": "rms",
@@ -72,14 +70,8 @@ def model(seed: int = 0, **changes) -> AutoregressiveTransformer:
     return shaken(AutoregressiveTransformer(config(**changes)), seed)
 
 
-def plain(unhooked, **changes):
-    """The same without checks of shapes, for our own errors and for compilers."""
-    made = unhooked(PACKAGE).AutoregressiveTransformer.from_config(asdict(config(**changes)))
-    return shaken(made)
-
-
 def text(length: int = T, batch: int = B) -> Tensor:
-    return torch.randint(PAD + 1, V, (length, batch))
+    return torch.randint(1, V, (length, batch))
 
 
 def begin(t: int, max_len: int) -> int:
@@ -244,7 +236,8 @@ def test_unscaled_embeddings_and_an_output_without_bias():
 # The attention weights of the last call are no part of what is exported.
 @pytest.mark.filterwarnings("ignore:The tensor attribute", "ignore::FutureWarning")
 def test_exports_for_any_length(unhooked):
-    made = plain(unhooked)
+    kind = unhooked("labml_nn.transformers.autoregressive").AutoregressiveTransformer
+    made = shaken(kind.from_config(asdict(config())))
     length = torch.export.Dim("T", min=2, max=W)
     exported = torch.export.export(made, (text(5),), dynamic_shapes=({0: length},), strict=False)
     for n in (3, W):
