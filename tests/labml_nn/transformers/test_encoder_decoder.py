@@ -49,10 +49,6 @@ def same(ours: Tensor, theirs: Tensor) -> bool:
     return ours.shape == theirs.shape and torch.allclose(ours, theirs, rtol=1e-5, atol=1e-5)
 
 
-def columns(tokens):
-    return tokens.T.tolist()
-
-
 # Batches.
 
 PAIRS = [([3, 4, 5], [6]), ([7], [8, 9]), (torch.tensor([3, 5]), [])]
@@ -60,22 +56,22 @@ PAIRS = [([3, 4, 5], [6]), ([7], [8, 9]), (torch.tensor([3, 5]), [])]
 
 def test_collate():
     batch = collate((pair for pair in PAIRS), PAD)
-    assert columns(batch.source) == [[3, 4, 5], [7, 0, 0], [3, 5, 0]]
-    assert columns(batch.target) == [[6, 0], [8, 9], [0, 0]]
+    assert batch.source.T.tolist() == [[3, 4, 5], [7, 0, 0], [3, 5, 0]]
+    assert batch.target.T.tolist() == [[6, 0], [8, 9], [0, 0]]
     assert batch.source.dtype == batch.target.dtype == torch.long
-    assert columns(collate([([0, 1], []), ([2], [])], 3).target) == [[3], [3]]
+    assert collate([([0, 1], []), ([2], [])], 3).target.T.tolist() == [[3], [3]]
 
 
 def test_padding_goes_to_the_end():
     tokens = torch.tensor([[0, 3, 0, 0], [0, 4, 0, 7], [5, 0, 0, 0], [6, 0, 0, 0]])
     moved = to_front(tokens, PAD)
-    assert columns(moved) == [[5, 6, 0, 0], [3, 4, 0, 0], [0, 0, 0, 0], [7, 0, 0, 0]]
+    assert moved.T.tolist() == [[5, 6, 0, 0], [3, 4, 0, 0], [0, 0, 0, 0], [7, 0, 0, 0]]
 
 
 def test_shift():
     inputs, labels = shift(torch.tensor([[7, 8, 0], [9, 0, 0]]).int(), **SPECIAL)
-    assert columns(inputs) == [[1, 7, 9], [1, 8, 0], [1, 0, 0]]
-    assert columns(labels) == [[7, 9, 2], [8, 2, 0], [2, 0, 0]]
+    assert inputs.T.tolist() == [[1, 7, 9], [1, 8, 0], [1, 0, 0]]
+    assert labels.T.tolist() == [[7, 9, 2], [8, 2, 0], [2, 0, 0]]
     assert inputs.dtype == labels.dtype == torch.int32
 
 
@@ -101,13 +97,9 @@ def test_errors_of_collate(unhooked, change, error, message):
 def test_logits_are_those_of_the_encoder_decoder(positions, norm_first):
     made = model(positions=positions, norm_first=norm_first).double()
     source, tokens = words(S), target(T)
-    first = made.encode(source)
-    logits, state = made(tokens, first)
+    logits, _ = made(tokens, made.encode(source))
     expected = made.transformer.logits(source, tokens, None, subsequent_mask(T))
     torch.testing.assert_close(logits, expected)
-    assert first.memory.shape == (S, B, C)
-    assert [k.shape for pair in state.sources for k in pair] == 6 * [(S, B, H, C // H)]
-    assert [k.shape for pair in state.target.layers for k in pair] == 6 * [(T, B, H, C // H)]
 
 
 def test_loss_is_the_mean_over_the_target_and_its_end():
@@ -132,10 +124,7 @@ def test_loss_of_long_targets_slides_as_generation_does():
     for row, label in zip(tokens, labels_and_end, strict=True):
         logits, state = made(row[None], state)
         total += F.cross_entropy(logits[0], label).item() / len(tokens)
-    loss = made.loss(source, labels)
-    assert loss.item() == pytest.approx(total, abs=1e-5)
-    loss.backward()
-    assert made.transformer.encoder.layers[0].feed_forward.layer1.weight.grad.abs().max() > 1e-6
+    assert made.loss(source, labels).item() == pytest.approx(total, abs=1e-5)
 
 
 # The state.

@@ -56,14 +56,6 @@ def model(norm_first: bool = True) -> EncoderDecoder:
     return made
 
 
-def tokens(batch: int = B) -> tuple[Tensor, Tensor]:
-    return torch.randint(3, U, (S, batch)), torch.randint(3, V, (T, batch))
-
-
-def same(ours: Tensor, theirs: Tensor) -> bool:
-    return ours.shape == theirs.shape and torch.allclose(ours, theirs, rtol=1e-5, atol=1e-5)
-
-
 # Embeddings.
 def test_fixed_positions_have_no_end_and_learned_ones_do():
     fixed, learned = (kind(6, 11, max_len=3) for kind in KINDS)
@@ -84,7 +76,7 @@ def test_dropout_falls_on_the_outputs_of_sublayers(norm_first):
     made = layer(True, norm_first, dropout_prob=1.0)
     kept = x if norm_first else made.norm_ff(made.norm_src_attn(made.norm_self_attn(x)))
     torch.testing.assert_close(made(x=x, mask=None, src=m), kept)
-    assert not same(made.eval()(x=x, mask=None, src=m), kept)
+    assert not torch.allclose(made.eval()(x=x, mask=None, src=m), kept)
 
 
 def test_a_layer_without_a_source_skips_its_cross_attention():
@@ -116,9 +108,9 @@ def test_layers_start_independently_and_the_first_as_the_pattern(stack):
 
 # The whole.
 def test_the_old_call_stops_before_the_generator_and_logits_do_not():
-    transformer, (src, tgt) = model(), tokens()
-    x = transformer(src, tgt, None, subsequent_mask(T))
-    logits = transformer.logits(src, tgt, None, subsequent_mask(T))
+    transformer, src, tgt = model(), SOURCES, TARGETS
+    x = transformer(src, tgt, None, subsequent_mask(4))
+    logits = transformer.logits(src, tgt, None, subsequent_mask(4))
     torch.testing.assert_close(logits, transformer.generator(x))
 
 
