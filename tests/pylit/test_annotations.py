@@ -54,7 +54,7 @@ def test_a_note_without_a_place_is_a_fault_that_names_what_is_near(site: Path) -
     unknown, gone, twice = faults(site)
     assert "there is no definition `Layer.rum`" in unknown and "mean `Layer.run`?" in unknown
     assert gone.startswith(f"{NOTES}:14:1: error[note-place]: `Layer.run` has no line `z = y - 3`")
-    assert "nearest, line 18: `z = y - 4`" in gone
+    assert '\n    # Layer.run, "z = y - 3"\n' in gone and "nearest, line 18: `z = y - 4`" in gone
     assert "has `if` 2 times, in the lines 16 and 19" in twice
 
 

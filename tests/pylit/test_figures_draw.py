@@ -55,8 +55,8 @@ def test_a_plot_holds_what_was_drawn_into_it():
     assert len(list(root.iter("circle"))) == 2
     (curve,) = (node for node in root.iter("path") if node.get("data-p") == "it")
     assert curve.get("class") == "p-l p-t2 p-d"
-    assert (panel.width, root.get("width")) == (draw.WIDTH, "288")
-    assert root.get("viewBox") == f"0 0 288 {root.get('height')}"
+    assert [root.get(name) for name in ("width", "height")] == ["288", "199"]
+    assert root.get("viewBox") == "0 0 288 199"
 
 
 def test_a_heat_map_has_a_stroke_for_each_run_of_equal_numbers():

@@ -156,8 +156,10 @@ def test_a_term_with_code_and_two_meanings_is_shown_as_on_its_page(explained: Pa
 def test_a_glossary_with_a_fault_fails_the_build(explained: Path) -> None:
     text = GLOSSARY.replace("../pkg/two.py", "../pkg/too.py") + "\nlost |\n"
     make_site(explained, FILES | {"docs_src/glossary.md": text})
+    outcome = build(explained)
     places = [(8, "link-broken"), (16, "glossary")]
-    assert faults(build(explained)) == [("docs_src/glossary.md", *place) for place in places]
+    assert faults(outcome) == [("docs_src/glossary.md", *place) for place in places]
+    assert [*outcome.report][1].source_line == "lost |"
 
 
 def test_our_own_terms_are_in_order_and_each_is_explained_somewhere() -> None:
