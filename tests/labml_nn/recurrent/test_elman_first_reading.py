@@ -114,10 +114,6 @@ def test_memory_decides_whether_the_lamp_is_known():
     # A window that reaches back to the beginning knows, and guesses from the next step on.
     fifth = task.TESTED.index(task.WINDOW + 1)
     assert all(min(run[:2]) > 0.95 and max(run[fifth:]) < 0.6 for run in found["window"])
-    # The two sequences that are drawn end alike, and their lamps differ.
-    first, second = figures.PRESSES
-    assert first[-task.WINDOW :] == second[-task.WINDOW :]
-    assert first.count("1") % 2 != second.count("1") % 2
 
 
 # Training and the gradient.

@@ -1,6 +1,7 @@
-"""Elman network, LSTM and GRU equal those of PyTorch: outputs, states, gradients of everything."""
+"""Elman network, LSTM and GRU equal those of PyTorch: outputs, states, gradients of everything.
 
-from contextlib import nullcontext
+Kernels are compared with the reference in `test_kernels.py`.
+"""
 
 import pytest
 import torch
@@ -38,11 +39,11 @@ NETWORKS = {
 }
 
 
-@pytest.mark.parametrize("form", ["reference", "kernels"])
 @pytest.mark.parametrize("with_state", [False, True])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-10)])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_equals_pytorch(name, dtype, tolerance, with_state, form):
+@kernels.disabled()
+def test_equals_pytorch(name, dtype, tolerance, with_state):
     torch.manual_seed(0)
     our_kind, their_kind, names, options = NETWORKS[name]
     ours, theirs = (kind(C, N, L, **options).to(dtype) for kind in (our_kind, their_kind))
@@ -63,12 +64,11 @@ def test_equals_pytorch(name, dtype, tolerance, with_state, form):
     state = None if not parts else tuple(parts) if name == "lstm" else parts[0]
     inputs, results = [x, *parts], []
     for network in (ours, theirs):
-        with kernels.disabled() if form == "reference" else nullcontext():
-            y, last = network(x, state)
-            found = [y, *(last if name == "lstm" else [last])]
-            loss = sum((part * part.detach().sin()).sum() for part in found)
-            gradients = torch.autograd.grad(loss, inputs, retain_graph=True)
-            loss.backward(inputs=[*network.parameters()])
+        y, last = network(x, state)
+        found = [y, *(last if name == "lstm" else [last])]
+        loss = sum((part * part.detach().sin()).sum() for part in found)
+        gradients = torch.autograd.grad(loss, inputs, retain_graph=True)
+        loss.backward(inputs=[*network.parameters()])
         results.append([*found, *gradients])
     torch.testing.assert_close(*results, rtol=tolerance, atol=tolerance)
     for parameter, others in pairs:

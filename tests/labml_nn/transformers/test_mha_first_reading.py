@@ -112,8 +112,6 @@ def test_the_task_needs_attention():
         assert found[model] == pytest.approx([others / 100] * 5, abs=0.015)
     weights = results("mha", "weights")["attention"]
     assert all(max(range(9), key=row.__getitem__) == task.ASKED for row in weights)
-    names = figures.CALLED
-    assert len(set(names)) == len(names) == task.PAIRS
     # The picture has a digit twice, which the others guess.
     (twice,) = (digit for digit in range(10) if task.DIGITS_SHOWN.count(digit) > 1)
     PAGE.says("most frequent one, here {},", twice)

@@ -77,6 +77,15 @@ def test_rotary_attention_is_attention_of_rotated_heads():
     assert not torch.allclose(self_attention(other, x, mask), expected, atol=1e-3)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_cache_continues_where_it_ended(kind):
+    module, x, cache = attention(kind), torch.randn(S, B, C), KVCache()
+    whole = self_attention(module, x, subsequent_mask(S))
+    self_attention(module, x[:T], subsequent_mask(T), cache)
+    rest = self_attention(module, x[T:], subsequent_mask(S)[T:], cache)
+    torch.testing.assert_close(rest, whole[T:])
+
+
 @pytest.mark.parametrize("kind", [RotaryMultiHeadAttention, RotaryQKNormAttention])
 def test_positions_of_the_cache_come_first(kind):
     """Each sequence counts by itself; a distance too many changes the result."""
