@@ -114,6 +114,10 @@ class Visit:
         self.page.evaluate("document.querySelectorAll('details').forEach(one => (one.open = true))")
         return self.page
 
+    def forgive(self, *texts: str) -> None:
+        """Forget faults that are wanted here."""
+        self.faults = [one for one in self.faults if not any(text in one for text in texts)]
+
     def _console(self, message: ConsoleMessage) -> None:
         # A browser that is held up for seconds, by axe or by other tests, says it of any font.
         late = "preloaded using link preload but not used" in message.text
