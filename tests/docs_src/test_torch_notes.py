@@ -18,22 +18,27 @@ PROGRAMS = [
     )
 ]
 T, B, C, H = 5, 2, 12, 3
-
-
-CAUSAL = torch.ones(T, T, dtype=torch.bool).triu(1)  # what is hidden
+#: What is hidden; and with all keys of the first query.
+CAUSAL = torch.ones(T, T, dtype=torch.bool).triu(1)
+HIDDEN = CAUSAL | (torch.arange(T) == 0)[:, None]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_programs_run(program: str) -> None:
+def test_programs_run(program):
     exec(compile(program, "note", "exec"), {})
 
 
-def without_keys() -> tuple[nn.MultiheadAttention, torch.Tensor, torch.Tensor]:
-    """A module with a bias, its input, and a mask that hides all keys of the first query."""
-    attention, hidden = nn.MultiheadAttention(C, H), CAUSAL.clone()
+@pytest.fixture
+def x():
+    return torch.randn(T, B, C)
+
+
+@pytest.fixture
+def attention():
+    """A module with a bias."""
+    attention = nn.MultiheadAttention(C, H)
     nn.init.normal_(attention.out_proj.bias)
-    hidden[0] = True
-    return attention, torch.randn(T, B, C), hidden
+    return attention
 
 
 def is_nan(result: torch.Tensor, where: object) -> bool:
@@ -44,10 +49,9 @@ def is_nan(result: torch.Tensor, where: object) -> bool:
 
 
 @pytest.mark.parametrize("need_weights", [True, False])
-def test_nan_reaches_all_projections_without_a_loss(need_weights: bool) -> None:
+def test_nan_reaches_all_projections_without_a_loss(need_weights, attention, x):
     """Even if the loss leaves the query out."""
-    attention, x, hidden = without_keys()
-    result, _ = attention(x, x, x, attn_mask=hidden, need_weights=need_weights)
+    result, _ = attention(x, x, x, attn_mask=HIDDEN, need_weights=need_weights)
     result[1:].sum().backward()
     gradient = attention.in_proj_weight.grad
     assert gradient is not None
@@ -55,26 +59,23 @@ def test_nan_reaches_all_projections_without_a_loss(need_weights: bool) -> None:
 
 
 @pytest.mark.parametrize("need_weights", [True, False])
-def test_the_fast_path_makes_nan(need_weights: bool) -> None:
+def test_the_fast_path_makes_nan(need_weights, x):
     attention = nn.MultiheadAttention(C, 4, batch_first=True).eval()
-    _, x, hidden = without_keys()
     x = x.transpose(0, 1)
     with torch.no_grad():
-        result, _ = attention(x, x, x, attn_mask=hidden, need_weights=need_weights)
+        result, _ = attention(x, x, x, attn_mask=HIDDEN, need_weights=need_weights)
     assert is_nan(result, (slice(None), 0))
 
 
 @pytest.mark.parametrize("appended", ["add_zero_attn", "add_bias_kv"])
-def test_what_is_appended_is_seen_by_all(appended: str) -> None:
-    _, x, hidden = without_keys()
+def test_what_is_appended_is_seen_by_all(appended, x):
     attention = nn.MultiheadAttention(C, H, **{appended: True})
-    result, weights = attention(x, x, x, attn_mask=hidden)
+    result, weights = attention(x, x, x, attn_mask=HIDDEN)
     assert not result.isnan().any() and weights.shape == (B, T, T + 1)
     torch.testing.assert_close(weights[:, 0, -1], torch.ones(B))
 
 
-def test_the_hint_counts_only_without_weights() -> None:
-    attention, x, _ = without_keys()
+def test_the_hint_counts_only_without_weights(attention, x):
     nothing = torch.zeros(T, T, dtype=torch.bool)
     results = [
         attention(x, x, x, attn_mask=nothing, is_causal=True, need_weights=need)[0]
@@ -88,8 +89,7 @@ def test_the_hint_counts_only_without_weights() -> None:
         attention(x, x, x, is_causal=True)
 
 
-def test_a_mask_for_each_sequence_is_repeated_for_its_heads() -> None:
-    attention, x, _ = without_keys()
+def test_a_mask_for_each_sequence_is_repeated_for_its_heads(attention, x):
     mask = torch.rand(B, T, T) > 0.5
     mask[..., 0] = False
     _, weights = attention(x, x, x, attn_mask=mask.repeat_interleave(H, dim=0))
@@ -98,21 +98,19 @@ def test_a_mask_for_each_sequence_is_repeated_for_its_heads() -> None:
     assert weights[mask].any()
 
 
-def test_weights_come_back_after_dropout() -> None:
+def test_weights_come_back_after_dropout():
     attention, x = nn.MultiheadAttention(C, H, dropout=0.5), torch.randn(T, B, C)
     assert (attention(x, x, x)[1].sum(-1) - 1).abs().max() > 1e-3
     torch.testing.assert_close(attention.eval()(x, x, x)[1].sum(-1), torch.ones(B, T))
 
 
 @pytest.mark.parametrize(("features", "shape"), [(4, (12, 4)), (6, None)])
-def test_the_projections_are_packed_if_keys_have_as_many_features(
-    features: int, shape: object
-) -> None:
+def test_the_projections_are_packed_if_keys_have_as_many_features(features, shape):
     packed = nn.MultiheadAttention(4, 2, kdim=features).in_proj_weight
     assert getattr(packed, "shape", None) == shape
 
 
-def test_batch_first_exchanges_two_axes_and_in_the_wrong_order_sequences_mix() -> None:
+def test_batch_first_exchanges_two_axes_and_in_the_wrong_order_sequences_mix():
     first, other = (nn.MultiheadAttention(C, H, batch_first=here) for here in (True, False))
     other.load_state_dict(first.state_dict())
     x, changed = torch.randn(2, B, T, C)
@@ -124,7 +122,7 @@ def test_batch_first_exchanges_two_axes_and_in_the_wrong_order_sequences_mix() -
     assert (wrong[0] - other(changed, changed, changed)[0][0]).abs().max() > 1e-3
 
 
-def test_the_dog_sleeps_in_both_modules_alike() -> None:
+def test_the_dog_sleeps_in_both_modules_alike():
     ours, given = last_attention()
     theirs, hidden = as_torch(ours), ~given["mask"][..., 0]
     with torch.no_grad():
@@ -140,13 +138,11 @@ def test_the_dog_sleeps_in_both_modules_alike() -> None:
 # --- Mistakes without an error --------------------------------------------------------------------
 
 
-def test_a_causal_mask_that_is_not_inverted_makes_nan_in_the_last_row() -> None:
-    attention, x, _ = without_keys()
+def test_a_causal_mask_that_is_not_inverted_makes_nan_in_the_last_row(attention, x):
     assert is_nan(attention(x, x, x, attn_mask=~CAUSAL)[0], -1)
 
 
-def test_a_sequence_of_padding_is_nan_or_the_bias() -> None:
-    attention, x, _ = without_keys()
+def test_a_sequence_of_padding_is_nan_or_the_bias(attention, x):
     padding = torch.zeros(B, T, dtype=torch.bool)
     padding[1] = True
     result, _ = attention(x, x, x, padding)
@@ -155,8 +151,7 @@ def test_a_sequence_of_padding_is_nan_or_the_bias() -> None:
     torch.testing.assert_close(result[:, 1], attention.out_proj.bias.expand(T, C))
 
 
-def test_a_mask_of_numbers_is_added() -> None:
-    attention, x, _ = without_keys()
+def test_a_mask_of_numbers_is_added(attention, x):
     assert (attention(x, x, x, attn_mask=CAUSAL.float())[1] > 0).all()
     _, weights = attention(x, x, x, attn_mask=torch.zeros(T, T).masked_fill(CAUSAL, -torch.inf))
     torch.testing.assert_close(weights, attention(x, x, x, attn_mask=CAUSAL)[1])
@@ -164,7 +159,7 @@ def test_a_mask_of_numbers_is_added() -> None:
         attention(x, x, x, attn_mask=CAUSAL.long())
 
 
-def test_dropout_is_for_weights_and_biases_begin_with_zeros() -> None:
+def test_dropout_is_for_weights_and_biases_begin_with_zeros():
     attention, x = nn.MultiheadAttention(C, H), torch.randn(T, B, C)
     assert attention.dropout == 0
     assert not attention.in_proj_bias.any() and not attention.out_proj.bias.any()
@@ -173,7 +168,7 @@ def test_dropout_is_for_weights_and_biases_begin_with_zeros() -> None:
     torch.testing.assert_close(attention(x, x, x)[0], attention.out_proj.bias.expand(T, B, C))
 
 
-def test_no_way_calls_the_module_of_the_output_projection() -> None:
+def test_no_way_calls_the_module_of_the_output_projection():
     attention, called = nn.MultiheadAttention(C, 4, batch_first=True).eval(), []
     attention.out_proj.register_forward_hook(lambda *_: called.append(1))
     x, was = torch.randn(B, T, C), torch.backends.mha.get_fastpath_enabled()
@@ -195,7 +190,7 @@ def padded() -> tuple[nn.TransformerEncoderLayer, torch.Tensor, torch.Tensor]:
     return layer, torch.randn(B, T, C), torch.arange(T).expand(B, T) >= torch.tensor([[T], [2]])
 
 
-def test_the_fast_path_of_a_layer_and_its_nan() -> None:
+def test_the_fast_path_of_a_layer_and_its_nan():
     layer, x, padding = padded()
     with torch.no_grad():
         fast = layer(x, src_key_padding_mask=padding)
@@ -207,7 +202,7 @@ def test_the_fast_path_of_a_layer_and_its_nan() -> None:
     assert not layer(x, src_key_padding_mask=padding).isnan().any()
 
 
-def test_a_hook_is_called_because_it_switches_the_fast_path_off() -> None:
+def test_a_hook_is_called_because_it_switches_the_fast_path_off():
     layer, x, _ = padded()
     called = []
     with torch.no_grad():
@@ -217,7 +212,7 @@ def test_a_hook_is_called_because_it_switches_the_fast_path_off() -> None:
     assert called == [1]
 
 
-def test_padding_in_front_is_computed() -> None:
+def test_padding_in_front_is_computed():
     layer, x, padding = padded()
     encoder, padding = nn.TransformerEncoder(layer, 2).eval(), padding.flip(1)
     with torch.no_grad():
@@ -225,7 +220,7 @@ def test_padding_in_front_is_computed() -> None:
     assert result[padding].all() and result[~padding].all()
 
 
-def test_layers_of_a_stack_begin_equal_and_without_a_last_norm() -> None:
+def test_layers_of_a_stack_begin_equal_and_without_a_last_norm():
     layer, _, _ = padded()
     encoder = nn.TransformerEncoder(layer, 2)
     one, other = (each.state_dict() for each in encoder.layers)
