@@ -187,9 +187,8 @@ def test_inventories_that_cannot_be_read_are_a_warning_each(tmp_path, monkeypatc
     for number, data in enumerate(bad):
         (tmp_path / f"bad{number}.inv").write_bytes(data)
         wanted.append(f"https://a{number}.b/ bad{number}.inv")
-    report = build(
-        make_site(tmp_path, {"docs_src/site.toml": f"inventories = {wanted}\n{SITE}"})
-    ).report
+    make_site(tmp_path, {"docs_src/site.toml": f"inventories = {wanted}\n{SITE}"})
+    report = build(tmp_path).report
     assert [(d.code, d.severity) for d in report] == [("inventory", Severity.WARNING)] * 6
     assert (tmp_path / "site/index.html").is_file()
 

@@ -29,7 +29,6 @@ paper: 1706.03762
 An opening.
 """
 
-
 class Memory:
     """
     ## What is remembered, $m$
@@ -43,7 +42,6 @@ class Memory:
 
     def _hidden(self) -> int:
         return 2
-
 
 def helper() -> Memory:
     """Make a `Memory`; see [the notes](../notes.md)."""

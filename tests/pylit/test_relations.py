@@ -8,11 +8,9 @@ from site_tools import SITE, edit, make_site, read, succeed
 
 PARTS = '''"""One."""
 
-
 class Part:
     def work(self) -> int:
         return 1
-
 
 def make() -> Part: ...
 def check(part: Part) -> None: ...
@@ -51,14 +49,11 @@ FILES = {
 
 from pkg.one import Part, _Hidden, check, make
 
-
 def _helper() -> Part:
     return make() or _again()
 
-
 def _again() -> Part:
     return _helper()
-
 
 class Whole(Part):
     """
@@ -68,7 +63,6 @@ class Whole(Part):
     def __init__(self) -> None:
         check(_helper())
         self.hidden = _Hidden()
-
 
 def bare():
     return Whole(), bare()
@@ -114,11 +108,9 @@ KERNELS = {
 from pkg.kernels import kernel_for
 from pkg.lesson import Layer
 
-
 @kernel_for(Layer.forward, owner=Layer)
 def fused(layer, x):
     """In one call."""
-
 
 @staticmethod
 def other(layer, x):

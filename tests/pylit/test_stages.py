@@ -19,14 +19,8 @@ def figure(x=1.5, says="1.5 of token 0, and 4,500."):
     parts = [hook(text(0, 9, shown(x * 3**i)), "number") for i in range(2)]
     bar = element("rect", "f t0", width=x, height=9, data_p="bar")
     panels = [Panel(100, 20, (*parts, grab(bar, "x"))), Panel(100, 20, ())]
-    stage = Stage(
-        "double",
-        [Knob("x", "number", -4, 4, 0.5, x), Choice("token", "of", ("the", "dog"))],
-        {"by": 3},
-        says,
-        ("One", "Two"),
-    )
-    return Figure(panels, "Numbers.", stage=stage)
+    knobs = [Knob("x", "number", -4, 4, 0.5, x), Choice("token", "of", ("the", "dog"))]
+    return Figure(panels, "Numbers.", stage=Stage("double", knobs, {"by": 3}, says, ("One", "Two")))
 
 
 @pytest.fixture

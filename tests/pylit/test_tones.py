@@ -61,7 +61,6 @@ A query meets a *key*, a `query` and a [key](https://example.org/key): $q_1 + Q 
 | $d$ | `size` |
 """
 
-
 def attend(query, keys, size):
     """A query again, and $Q$."""
     return query @ keys / size
