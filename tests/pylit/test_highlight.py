@@ -95,7 +95,7 @@ def test_quiet_code_has_the_same_text(spans):
     assert text_of(shown) == line
 
 
-CHECKS = """\
+QUIET = """\
 if fast:
     check_size(x)
     _check_kind(
@@ -105,12 +105,27 @@ if slow:
     check_size(x)
     y = check_size(x)
     recheck_size(x)
+def größe(é: int, *b: "b.Y | None") -> a.X:
+    n: int = 1
+"""
+#: The same with a bracket around each part that is quiet.
+MARKED = """\
+[if fast:]
+    [check_size(x)]
+    [_check_kind(]
+        [x]
+    [)]
+if slow:
+    [check_size(x)]
+    y = check_size(x)
+    recheck_size(x)
+def größe(é[: int], *b[: "b.Y | None"]) [-> a.X]:
+    n[: int] = 1
 """
 
 
-def test_a_check_is_quiet_and_so_is_an_if_that_only_checks():
-    lines = CHECKS.split("\n")
-    spans = quiet_spans(ast.parse(CHECKS), lines)
-    quiet = {n: "".join(lines[n - 1][a:b] for a, b in {*pairs}) for n, pairs in spans.items()}
-    assert quiet[1] == "if fast:" and quiet[4] == "x" and quiet[5] == ")"
-    assert sorted(quiet) == [1, 2, 3, 4, 5, 7]
+def test_annotations_and_checks_are_quiet_and_so_is_an_if_that_only_checks():
+    found = highlight(QUIET, {}, str, quiet=quiet_spans(ast.parse(QUIET), QUIET.split("\n")))
+    bare = re.sub(r'<span class="h\w">(.*?)</span>', r"\1", "\n".join(found))
+    marked = re.sub(r'<span class="q">(.*?)</span>', r"[\1]", bare)
+    assert unescape(marked) == MARKED
