@@ -67,7 +67,7 @@ def test_another_version_shows_the_notes_that_still_fit(site: Path) -> None:
 
 
 def test_without_the_package_the_page_is_left_out(site: Path) -> None:
-    edit(site, NOTES, "package: theirs-dist", "package: no-such-dist")
+    edit(run_site(site), NOTES, "package: theirs-dist", "package: no-such-dist")
     (only,) = faults(site)
     assert "warning[note-place]: `no-such-dist` is not installed" in only
     assert not (site / "site" / PAGE).exists()
