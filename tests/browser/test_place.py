@@ -79,8 +79,7 @@ def test_the_parts_of_a_lesson_are_links_at_its_head(visit: Open):
     expect(parts).to_have_count(3)
     for part in parts.all():
         part.click()
-        target = page.locator(str(part.get_attribute("href")))
-        expect(target).to_be_in_viewport()
+        expect(page.locator(str(part.get_attribute("href")))).to_be_in_viewport()
 
 
 def test_a_part_is_read_when_its_end_comes_into_sight_and_a_link_past_it_does_not_count(

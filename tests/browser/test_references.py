@@ -42,9 +42,9 @@ def test_a_citation_shows_its_work_by_mouse_and_keyboard(visit: Open):
 def test_a_term_says_what_it_means_and_looks_like_text(visit: Open):
     page = visit("labml_nn/transformers/label_smoothing_loss.html").page
     term = page.locator("a.g[href$='#token']").first
-    around = "link => getComputedStyle(link.parentElement).color"
-    assert term.evaluate("link => getComputedStyle(link).color") == term.evaluate(around)
-    assert term.evaluate("link => getComputedStyle(link).textDecorationStyle") == "dotted"
+    around = term.evaluate("link => getComputedStyle(link.parentElement).color")
+    expect(term).to_have_css("color", around)
+    expect(term).to_have_css("text-decoration-style", "dotted")
     term.hover()
     expect(page.locator("#preview b")).to_have_text("token")
     expect(page.locator("#preview")).to_contain_text("A unit of text with a number")
