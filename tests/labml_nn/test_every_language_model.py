@@ -14,13 +14,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_models import small
-from sweeps import in_turn, swept
+from sweeps import in_turn
 from torch import nn
-from torch.func import functional_call, grad, stack_module_state, vmap
+from torch.func import functional_call, grad, vmap
 
 import labml_nn
 from labml_nn import kernels
-from labml_nn.sampling import Chain, Greedy, Nucleus, Temperature, generate
+from labml_nn.sampling import Greedy, Temperature, generate
 
 V, SPECIAL = 13, 3
 #: The context of the transformers.
@@ -209,38 +209,19 @@ def test_loss_returns_the_state_on_request(which):
         assert all(map(torch.equal, tensors_of(state), tensors_of(model(tokens)[1])))
 
 
-@pytest.mark.parametrize("which", swept(ALL, *VARIANTS))
-def test_a_few_steps_lower_the_loss(which):
-    """The models without variants learn in `experiments/test_training.py`, too."""
-    model = build(which, dropout_prob=0.0)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
-    pattern = (torch.arange(10)[:, None] + torch.tensor([0, 2, 5])) % (V - SPECIAL) + SPECIAL
-    losses = []
-    for _ in range(15):
-        loss = model.loss(pattern[:-1], pattern[1:])
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    assert losses[-1] < 0.7 * losses[0], losses
-
-
 @every
-def test_uniform_initialisation(which):
-    model = build(which, init_lower=-0.25, init_upper=-0.125)
-    matrices = [parameter for parameter in model.parameters() if parameter.dim() > 1]
-    assert len(matrices) > 4
-    for matrix in matrices:
-        assert -0.25 <= matrix.min() < -0.22 and -0.155 < matrix.max() <= -0.125
-
-
-@every
-def test_biases_beside_a_matrix_are_drawn_from_the_range_if_asked_for(which):
-    model = build(which, init_lower=0.125, init_upper=0.125, init_biases=True)
+@pytest.mark.parametrize("biases", [False, True])
+def test_uniform_initialisation(which, biases):
+    """Of matrices and, on request, of the biases beside them."""
+    model, drawn = build(which, init_lower=-0.25, init_upper=-0.125, init_biases=biases), []
     for module in model.modules():
         own = dict(module.named_parameters(recurse=False))
         if "weight" in own and own["weight"].dim() > 1:
-            assert all((parameter == 0.125).all() for parameter in own.values())
+            drawn += own.values() if biases else [own["weight"]]
+    assert len(drawn) > 4
+    for parameter in drawn:
+        assert -0.25 <= parameter.min() <= parameter.max() <= -0.125
+        assert parameter.numel() < 50 or (parameter.min() < -0.22 and parameter.max() > -0.155)
 
 
 @every
@@ -383,26 +364,10 @@ def test_training_on_the_meta_device(which):
     with torch.device("meta"):
         model = build(which, init_lower=-0.1, init_upper=0.1)
     tokens = some(MAX_LEN - 1, 2).to("meta")
-    optimizer = torch.optim.Adam(model.parameters())
     loss, state = model.loss(tokens, tokens, return_state=True)
     loss.backward()
-    optimizer.step()
     assert loss.is_meta and all(tensor.is_meta for tensor in tensors_of(state))
     assert all(parameter.grad is not None for parameter in model.parameters())
-
-
-@every
-def test_an_ensemble(which):
-    """PyTorch's recipe: a copy on the meta device takes the stacked parameters of all."""
-    models = [Loss(make(which).eval()) for _ in range(2)]
-    nn.init.normal_(next(models[1].parameters()), std=0.3)
-    one, tokens = copy.deepcopy(models[0]).to("meta"), some(3, 5)
-
-    def loss(parameters, buffers):
-        return functional_call(one, (parameters, buffers), (tokens, tokens))
-
-    losses = vmap(loss)(*stack_module_state(models))
-    close(losses, torch.stack([model(tokens, tokens) for model in models]))
 
 
 @every
@@ -420,52 +385,25 @@ def test_per_sequence_losses_and_gradients(which):
     for b in range(5):
         alone = model.loss(tokens[:, [b]], targets[:, [b]])
         close(losses[b], alone)
-        for mine, theirs in zip(
-            gradients.values(), torch.autograd.grad(alone, list(parameters.values())), strict=True
-        ):
-            close(mine[b], theirs)
-
-
-# `fresh_process.py` compiles lessons; here are their variants.
-@pytest.mark.parametrize(
-    "which", swept(ALL, "autoregressive-padding", "elman-padding", "delta_net-gated")
-)
-def test_compiled_it_computes_the_same(which, unhooked):
-    model = build(which, unhooked("labml_nn.registry"), dropout_prob=0.0)
-    tokens, targets = some(MAX_LEN - 1, 3), some(MAX_LEN - 1, 3)
-    compiled = torch.compile(model.loss, backend="eager", fullgraph=True)
-    expected = model.loss(tokens, targets)
-    loss = compiled(tokens, targets)
-    torch.testing.assert_close(loss, expected)
-    loss.backward()
-    assert all(parameter.grad is not None for parameter in model.parameters())
-
-
-def test_an_encoder_decoder_ends_by_itself():
-    model = make("encoder_decoder")
-    text = generate(model, some(4, 3), 400, Chain(Temperature(2.0), Nucleus(0.95)), seed=1)
-    assert len(text) < 400 and (text[-1] == model.config.end_token).all()
+        expected = torch.autograd.grad(alone, list(parameters.values()))
+        close([gradient[b] for gradient in gradients.values()], list(expected))
 
 
 @pytest.mark.parametrize(
     ("which", "dtype"), in_turn(ALL, [torch.bfloat16, torch.float16, torch.float64])
 )
 def test_a_default_dtype_is_that_of_the_whole_model(which, dtype):
-    """It trains, it generates beyond its context, and it has the numbers of 32 bits, rounded."""
-    wide = build(which)
+    """It learns, generates beyond its context, and has the tables of 32 bits, rounded."""
+    wide, tokens = build(which), some(5, 2)
     torch.set_default_dtype(dtype)
     try:
         model = build(which)
         assert {x.dtype for x in model.state_dict().values() if x.is_floating_point()} == {dtype}
-        tokens = torch.randint(SPECIAL, V, (5, 2))
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-        for _ in range(2):
-            loss = model.loss(tokens, tokens)
-            loss.backward()
-            optimizer.step()
+        loss = model.loss(tokens, tokens)
+        loss.backward()
         assert loss.isfinite() and loss.dtype in (torch.float32, torch.float64)
-        text = generate(model, tokens, 2 * MAX_LEN)
-        assert text.shape[1] == 2 and model.predict(tokens).shape[-1] == V
+        assert generate(model, tokens, 2 * MAX_LEN).shape[1] == 2
+        assert model.predict(tokens).shape == (2, V)
     finally:
         torch.set_default_dtype(torch.float32)
     tables = dict(wide.named_buffers())

@@ -92,13 +92,6 @@ def test_a_thin_tail_is_in_the_nucleus_of_all():
     assert kept(Nucleus(0.999), tail) == [[0]]
 
 
-def test_a_chain_shows_its_samplers():
-    logits = logits_of([0.5, 0.3, 0.2])
-    assert torch.equal(Chain().distribution(logits), logits.softmax(-1))
-    sampler = Chain(Temperature(0.8), TopK(10), Greedy(), Sampler())
-    assert repr(sampler) == "Chain(Temperature(temperature=0.8), TopK(k=10), Greedy(), Sampler())"
-
-
 # All of them, on logits of every kind.
 @every
 @settings(deadline=None, max_examples=40)
@@ -142,11 +135,6 @@ def test_every_dtype(sampler, dtype):
     assert q.dtype in (torch.float32, torch.float64)
     torch.testing.assert_close(q.sum(-1), torch.ones(2, dtype=q.dtype))
     assert sampler(logits, torch.Generator().manual_seed(0)).dtype == torch.int64
-
-
-def test_a_chain_is_made_of_samplers(unhooked):
-    with pytest.raises(TypeError, match=r"`samplers` \('topk'\) must be .* such as Greedy"):
-        unhooked(MODULE).Chain("topk")
 
 
 # Generation.
