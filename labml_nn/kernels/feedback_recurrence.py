@@ -193,8 +193,9 @@ def supported_config(
         return Declined(f"`x_seq` is {x_seq.dtype} on {device}")
     if x_seq.dim() != 3 or x_seq.shape[-1] != model.d_model:
         return Declined(f"`x_seq` is not [T, B, {model.d_model}]")
-    if any((p.dtype, p.device) != (x_seq.dtype, x_seq.device) for p in parameters):
-        return Declined("a parameter has another dtype or device than `x_seq`")
+    expected = x_seq.dtype, x_seq.device, torch.strided
+    if any((p.dtype, p.device, p.layout) != expected for p in parameters):
+        return Declined("a parameter has another dtype, device or layout than `x_seq`")
     if torch.is_autocast_enabled(device):
         return Declined("autocast is on")
     if not _continues(x_seq, memory, model):

@@ -30,9 +30,8 @@ RIGHT = {"d_model": 12, "heads": 3, "d_k": 4, "d_hidden": 7, "input_size": 12, "
 RIGHT |= {"features": 12, "n_layers": 2, "n_vocab": 19, "dropout_prob": 0.1, "bias": True}
 HEADS = {"heads": 3, "d_model": 12}
 NETWORK = {"d_model": 12, "feed_forward": FeedForward(12, 28), "dropout_prob": 0.1}
-LAYER = TransformerLayer(
-    self_attn=MultiHeadAttention(3, 12), src_attn=MultiHeadAttention(3, 12), **NETWORK
-)
+ATTENTION = {"self_attn": MultiHeadAttention(3, 12), "src_attn": MultiHeadAttention(3, 12)}
+STACK = {"layer": TransformerLayer(**ATTENTION, **NETWORK), "n_layers": 2}
 FEEDBACK_LAYERS = [
     FeedbackTransformerLayer(attn=FeedbackAttention(3, 12, is_kv_precomputed=shared), **NETWORK)
     for shared in (False, True)
@@ -92,7 +91,7 @@ ROWS: dict[str, Row] = {
     "transformers.modern.RMSNorm": ({"d_model": 12}, {"d_model": SIZE, "eps": (0.0, -1e-5, "1")}),
     "transformers.layer_norm.LayerNorm": (
         {"normalized_shape": 12},
-        {"normalized_shape": (0, 12.0), "eps": (-1e-5, math.nan, math.inf, "small", True)}
+        {"normalized_shape": (0, 12.0), "eps": (-1e-5, math.nan, "small", True)}
         | {"elementwise_affine": FLAG, "bias": FLAG},
     ),
     "transformers.feed_forward.FeedForward": (
@@ -106,17 +105,11 @@ ROWS: dict[str, Row] = {
         {"size": (*SIZE, 2), "padding_idx": (3, -1, 0.5), "smoothing": (-0.1, 1.1)},
     ),
     "transformers.models.TransformerLayer": (
-        NETWORK | {"self_attn": MultiHeadAttention(3, 12)},
+        NETWORK | ATTENTION,
         {"d_model": SIZE, "dropout_prob": PROBABILITY, "norm_first": FLAG},
     ),
-    "transformers.models.Encoder": (
-        {"layer": LAYER, "n_layers": 2},
-        {"n_layers": SIZE, "final_norm": FLAG},
-    ),
-    "transformers.models.Decoder": (
-        {"layer": LAYER, "n_layers": 2},
-        {"n_layers": SIZE, "final_norm": FLAG},
-    ),
+    "transformers.models.Encoder": (STACK, {"n_layers": SIZE, "final_norm": FLAG}),
+    "transformers.models.Decoder": (STACK, {"n_layers": SIZE, "final_norm": FLAG}),
     "transformers.feedback.FeedbackTransformerLayer": (
         NETWORK | {"attn": FeedbackAttention(3, 12)},
         {"d_model": SIZE, "dropout_prob": PROBABILITY},
@@ -169,12 +162,6 @@ REFUSED = [
     for argument, values in wrong.items()
     for value in values
 ]
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_the_other_arguments_are_right(unhooked, name):
-    module, _, cls = name.rpartition(".")
-    getattr(unhooked(f"labml_nn.{module}"), cls)(**ALL[name][0])
 
 
 @pytest.mark.parametrize(("name", "argument", "value"), REFUSED)

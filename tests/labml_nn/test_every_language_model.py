@@ -28,6 +28,8 @@ MAX_LEN = 4
 SMALL = {name: small(name, max_len=MAX_LEN) for name in labml_nn.models()}
 VARIANTS = {
     "autoregressive-sinusoidal-postnorm": {"positions": "sinusoidal", "norm_first": False},
+    "autoregressive-modern": {"positions": "rotary", "norm": "rms", "qk_norm": True}
+    | {"activation": "silu", "bias": False, "heads": 2, "d_model": 8},
     "autoregressive-padding": {"padding_token": 0, "d_k": 5, "d_v": 7},
     "encoder_decoder-learned": {"positions": "learned", "tied": False, "max_len": 10},
     "feedback-own": {"shared_kv": False, "tied": False},
@@ -356,6 +358,8 @@ def test_copies_and_pickles_compute_the_same_and_share_nothing(which):
         assert not torch.isclose(other.loss(tokens, targets), loss)
     assert torch.equal(model.loss(tokens, targets), loss)
     torch.testing.assert_close(model.float().loss(tokens, targets), loss.float())
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.testing.assert_close(model.loss(tokens, targets), loss.float(), rtol=0.1, atol=0.1)
 
 
 @every

@@ -107,21 +107,3 @@ def test_a_kernel_needs_a_reference():
 
     with pytest.raises(ValueError, match="has no reference to replace"):
         kernels.kernel_for(Module.forward, owner=Module)
-
-
-def test_switches():
-    class Module(nn.Module):
-        @kernels.reference
-        def forward(self, x):
-            return x
-
-    @kernels.kernel_for(Module.forward, owner=Module)
-    def kernel(module, x):
-        return NotImplemented if x < 0 else x + 1
-
-    assert Module()(1) == 2 and Module()(-1) == -1
-    with kernels.disabled():
-        assert Module()(1) == 1
-    assert Module()(1) == 2
-    assert kernel in [each.function for each in kernels.registered()]
-    registry._KERNELS.pop(Module.forward)

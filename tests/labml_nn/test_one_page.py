@@ -3,17 +3,17 @@
 import collections
 import inspect
 import os
-import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 from small_models import small
 
+import labml_nn
 from docs_src.lessons import LESSONS
-
-ROOT = Path(__file__).parents[2]
 
 #: Share of the executed lines that stand in the lesson's own file, and files at most. The files of
 #: `labml_nn/kernels` and `labml_nn/reference.py`, which dispatch, do not count as files.
@@ -27,52 +27,44 @@ OTHERS = {
 }
 
 
-def lessons() -> Iterator[tuple[str, Callable[[], object], Path]]:
-    """A training forward pass of each lesson, and the file of the lesson.
+#: A small configuration of each lesson that is the page of a model.
+MODELS = {name: small(name, dropout_prob=0.1) for name in LESSONS if name in labml_nn.models()}
+
+
+def forward_pass(imported: Callable[[str], Any], lesson: str) -> tuple[Callable[[], object], Path]:
+    """A training forward pass of a lesson, and its file.
 
     Of a lesson that is the page of a model by name, its outermost modules in such a model.
     """
-    import torch
-
-    import labml_nn
-    from labml_nn.language_model import LanguageModel
-    from labml_nn.recurrent.gated_delta_net import GatedDeltaNet
-    from labml_nn.transformers.mha import MultiHeadAttention
-    from labml_nn.transformers.positional_encoding import PositionalEncoding
-
     x = torch.randn(7, 2, 12)
-    attention, encoding = MultiHeadAttention(3, 12), PositionalEncoding(12, 0.1)
-    gated = GatedDeltaNet(12, 3)
-    yield "mha", lambda: attention(query=x, key=x, value=x), LESSONS["mha"]
-    yield "positional_encoding", lambda: encoding(x), LESSONS["positional_encoding"]
-    page = LESSONS["delta_net"].with_name("gated_delta_net.py")
-    yield "gated_delta_net", lambda: gated(x), page
+    if lesson == "mha":
+        attention = imported("labml_nn.transformers.mha").MultiHeadAttention(3, 12)
+        return lambda: attention(query=x, key=x, value=x), LESSONS[lesson]
+    if lesson == "positional_encoding":
+        module = imported("labml_nn.transformers.positional_encoding").PositionalEncoding(12, 0.1)
+        return lambda: module(x), LESSONS[lesson]
+    if lesson == "gated_delta_net":
+        module = imported("labml_nn.recurrent.gated_delta_net").GatedDeltaNet(12, 3)
+        return lambda: module(x), LESSONS["delta_net"].with_name("gated_delta_net.py")
 
-    for name in sorted(LESSONS.keys() & set(labml_nn.models())):
-        model = labml_nn.create(name, n_vocab=13, **small(name, dropout_prob=0.1))
-        calls: list[Callable[[], object]] = []
+    model = imported("labml_nn").create(lesson, n_vocab=13, **MODELS[lesson])
+    calls: list[Callable[[], object]] = []
 
-        def keep(module, arguments, named, calls=calls, page=LESSONS[name]):
-            if Path(inspect.getsourcefile(type(module)) or "") == page and not calls:
-                calls.append(lambda: module(*arguments, **named))
+    def keep(module, arguments, named):
+        if Path(inspect.getsourcefile(type(module)) or "") == LESSONS[lesson] and not calls:
+            calls.append(lambda: module(*arguments, **named))
 
-        hooks = [
-            module.register_forward_pre_hook(keep, with_kwargs=True)
-            for module in model.modules()
-            if not isinstance(module, LanguageModel)
-        ]
-        tokens = torch.randint(3, 13, (7, 2))
-        model.loss(tokens, tokens)
-        for hook in hooks:
-            hook.remove()
-        yield name, calls[0], LESSONS[name]
+    _, *modules = model.modules()
+    hooks = [module.register_forward_pre_hook(keep, with_kwargs=True) for module in modules]
+    tokens = torch.randint(3, 13, (7, 2))
+    model.loss(tokens, tokens)
+    for hook in hooks:
+        hook.remove()
+    return calls[0], LESSONS[lesson]
 
 
-def executed(call: Callable[[], object]) -> dict[str, set[int]]:
+def executed(call: Callable[[], object], folder: str) -> dict[str, set[int]]:
     """The lines of the library that a call runs, by file."""
-    import labml_nn
-
-    folder = str(Path(labml_nn.__file__).parent)
     lines: dict[str, set[int]] = collections.defaultdict(set)
 
     def inside(frame, event, argument):
@@ -84,51 +76,24 @@ def executed(call: Callable[[], object]) -> dict[str, set[int]]:
         return inside if frame.f_code.co_filename.startswith(folder) else None
 
     call()  # what is prepared once does not count
+    before = sys.gettrace()
     sys.settrace(enter)
     try:
         call()
     finally:
-        sys.settrace(None)
+        sys.settrace(before)
     return lines
 
 
-def report() -> None:
-    """Prints, for each lesson, the share of lines in its own file, and the number of files."""
-    for name, call, page in lessons():
-        lines = executed(call)
-        own = str(page)
-        share = len(lines[own]) / sum(map(len, lines.values()))
-        dispatch = (f"{os.sep}kernels{os.sep}", f"{os.sep}reference.py")
-        files = [file for file in lines if not any(part in file for part in dispatch)]
-        print(f"{name}\t{share}\t{len(files)}")
-
-
-@pytest.fixture(scope="module")
-def traced() -> dict[str, tuple[float, int]]:
-    """In a process of its own, where the library has no shape checks and no kernels."""
-    child = subprocess.run(
-        [sys.executable, __file__],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=ROOT,
-        env={
-            **os.environ,
-            "LABML_NN_KERNELS": "0",
-            "PYTHONPATH": f"{ROOT}{os.pathsep}{Path(__file__).parent}",
-        },
-    )
-    rows = [line.split("\t") for line in child.stdout.splitlines()]
-    return {name: (float(share), int(files)) for name, share, files in rows}
-
-
 @pytest.mark.parametrize("lesson", [*LESSONS, "gated_delta_net"])
-def test_a_lesson_explains_its_forward_pass_by_itself(traced, lesson):
-    share, files = traced[lesson]
+def test_a_lesson_explains_its_forward_pass_by_itself(unhooked, lesson):
+    library = unhooked("labml_nn")
+    call, page = forward_pass(unhooked, lesson)
+    with unhooked("labml_nn.kernels").disabled():
+        lines = executed(call, str(Path(library.__file__).parent))
+    share = len(lines[str(page)]) / sum(map(len, lines.values()))
+    dispatch = (f"{os.sep}kernels{os.sep}", f"{os.sep}reference.py")
+    files = [file for file in lines if not any(part in file for part in dispatch)]
     least, most = OTHERS.get(lesson, USUAL)
     assert share >= least, f"{share:.0%} of the lines are on the page of {lesson}"
-    assert files <= most, f"{lesson} runs in {files} files"
-
-
-if __name__ == "__main__":
-    report()
+    assert len(files) <= most, f"{lesson} runs in {files}"

@@ -58,7 +58,7 @@ def test_methods_without_kernels():
         kernels.explain(torch.relu, torch.zeros(3))
 
 
-def test_a_kernel_declines_with_a_reason():
+def test_a_kernel_runs_unless_it_declines_or_is_switched_off():
     class Square(nn.Module):
         @kernels.reference
         def forward(self, x: float) -> float:
@@ -68,7 +68,9 @@ def test_a_kernel_declines_with_a_reason():
     def square(module: Square, x: float) -> object:
         return kernels.Declined("`x` is negative") if x < 0 else 0.0
 
-    assert Square()(-3.0) == 9.0
-    assert Square()(3.0) == 0.0
+    assert Square()(-3.0) == 9.0 and Square()(3.0) == 0.0
+    with kernels.disabled():
+        assert Square()(3.0) == 9.0
+    assert square in [each.function for each in kernels.registered()]
     assert kernels.explain(Square().forward, -3.0).endswith("square`: `x` is negative.")
     registry._KERNELS.pop(Square.forward)

@@ -54,6 +54,11 @@ def missing(request, monkeypatch):
     return request.param
 
 
+@pytest.fixture
+def attention():
+    return MultiHeadAttention(3, 12, dropout_prob=0.0)
+
+
 def check(case: Case) -> None:
     module, inputs = case.make()
     with kernels.disabled():
@@ -70,9 +75,8 @@ def test_all_are_there():
     assert torch_internals.observer() is None
 
 
-def test_attention(missing):
+def test_attention(missing, attention):
     x = torch.randn(5, 2, 12, requires_grad=True)
-    attention = MultiHeadAttention(3, 12, dropout_prob=0.0)
     said = kernels.explain(attention.forward, query=x, key=x, value=x)
     assert said.startswith("The kernel") == NAMES[missing]
     if not NAMES[missing] and "hooks" not in missing:
@@ -80,27 +84,12 @@ def test_attention(missing):
     check(CASES[MultiHeadAttention][0])
 
 
-def test_second_derivatives(missing):
-    x = torch.randn(5, 2, 12, requires_grad=True)
-    attention = MultiHeadAttention(3, 12, dropout_prob=0.0)
-
-    def second() -> tuple[torch.Tensor, ...]:
-        output = attention(query=x, key=x, value=x)
-        (grad,) = torch.autograd.grad(output.square().sum(), x, create_graph=True)
-        return torch.autograd.grad(grad.square().sum(), x)
-
-    with kernels.disabled():
-        expected = second()
-    torch.testing.assert_close(second(), expected, rtol=1e-4, atol=1e-4)
-
-
 def test_feedback_by_hand(missing):
     with kernels.disabled(feedback_cpp):
         check(next(case for case in CASES[FeedbackTransformerKV] if case.name == "window"))
 
 
-def test_a_default_device(missing):
-    attention = MultiHeadAttention(3, 12, dropout_prob=0.0)
+def test_a_default_device(missing, attention):
     with torch.device("cpu"):
         x = torch.randn(5, 2, 12)
         with kernels.disabled():

@@ -35,11 +35,10 @@ def test_parents_initialise_last_and_what_cannot_be_drawn_is_copied():
         def __init__(self):
             super().__init__()
             self.child, self.scale = nn.Linear(3, 5), nn.Parameter(torch.full((3,), 7.0))
-            self.reset_parameters()
 
         def reset_parameters(self):
             nn.init.zeros_(self.child.weight)
 
-    for copy in independent_copies(Parent(), 2):
+    for copy in independent_copies(Parent(), 2)[1:]:
         assert torch.equal(copy.child.weight, torch.zeros(5, 3))
         assert torch.equal(copy.scale, torch.full((3,), 7.0))

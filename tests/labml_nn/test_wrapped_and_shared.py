@@ -26,55 +26,35 @@ def tokens():
     return torch.randint(3, V, (5, 2))
 
 
-def test_after_the_meta_device_a_model_is_the_same(model, tokens):
-    """Tables that checkpoints do not contain are computed again."""
+def test_a_checkpoint_fills_an_empty_model(model, tokens):
+    """Tables that it does not contain are computed again. Its tensors may take the place of
+    parameters, also on the meta device; and what is tied stays tied.
+    """
     with torch.device("meta"):
-        other = type(model)(model.config)
-    other = other.to_empty(device="cpu")
-    other.load_state_dict(model.state_dict())
-    expected = generate(model, tokens, 3)
-    assert torch.equal(generate(other.eval(), tokens, 3), expected)
-    assert torch.equal(model.predict(tokens), other.predict(tokens))
-
-
-def test_tensors_of_a_checkpoint_may_take_the_place_of_parameters(model, tokens):
-    """Also on the meta device, where nothing else has memory; and what is tied stays tied."""
-    with torch.device("meta"):
-        empty = type(model)(model.config)
-    for other in (copy.deepcopy(model), empty):
-        other.load_state_dict(copy.deepcopy(model.state_dict()), assign=True)
-        names, others = ({name for name, _ in m.named_parameters()} for m in (model, other))
-        assert others == names
-        assert torch.equal(generate(other.eval(), tokens, 3), generate(model, tokens, 3))
-
-
-class Wrapped(nn.Module):
-    """As DistributedDataParallel wraps it."""
-
-    def __init__(self, module: nn.Module) -> None:
-        super().__init__()
-        self.module = module
-
-    def forward(self, tokens):
-        return self.module(tokens)
+        empty, other = (type(model)(model.config) for _ in range(2))
+    other.to_empty(device="cpu").load_state_dict(model.state_dict())
+    copied = copy.deepcopy(model)
+    for one in (empty, copied):
+        one.load_state_dict(copy.deepcopy(model.state_dict()), assign=True)
+    names = [name for name, _ in model.named_parameters()]
+    for one in (empty, copied, other):
+        assert [name for name, _ in one.named_parameters()] == names
+        assert torch.equal(generate(one.eval(), tokens, 3), generate(model, tokens, 3))
+        assert torch.equal(one.predict(tokens), model.predict(tokens))
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
-def test_generation_with_a_wrapped_model(model, tokens):
-    expected = generate(model, tokens, 3)
-    assert torch.equal(generate(Wrapped(model), tokens, 3), expected)
-    assert torch.equal(generate(torch.compile(Wrapped(model)), tokens, 3), expected)
-    with pytest.raises(TypeError, match="is a Linear; expected a language model"):
-        generate(Wrapped(nn.Linear(1, 1)), tokens, 3)
-
-
-def test_generation_with_distributed_data_parallel(tmp_path, model, tokens):
+def test_generation_with_a_wrapped_model(tmp_path, model, tokens):
+    """By DistributedDataParallel and by `torch.compile`."""
     expected = generate(model, tokens, 3)
     given = {"init_method": f"file://{tmp_path}/store", "rank": 0, "world_size": 1}
     torch.distributed.init_process_group("gloo", **given)
     try:
         wrapped = nn.parallel.DistributedDataParallel(model)
         assert torch.equal(generate(wrapped, tokens, 3), expected)
+        assert torch.equal(generate(torch.compile(wrapped), tokens, 3), expected)
+        with pytest.raises(TypeError, match="is a Linear; expected a language model"):
+            generate(nn.parallel.DistributedDataParallel(nn.Linear(1, 1)), tokens, 3)
     finally:
         torch.distributed.destroy_process_group()
 

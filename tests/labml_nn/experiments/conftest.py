@@ -1,7 +1,6 @@
 """A small text, and small runs on it that are trained once."""
 
 import pytest
-from processes import Forks
 from small_commands import SMALL, write_text
 
 from labml_nn.experiments.command_line import main
@@ -26,10 +25,3 @@ def trained(tmp_path_factory, text_file):
         return known[name]
 
     return run
-
-
-@pytest.fixture(scope="session")
-def forks():
-    """Starts processes in which PyTorch is imported already."""
-    with Forks() as running:
-        yield running

@@ -1,19 +1,18 @@
 """Processes that train: forks of one that has imported PyTorch and done nothing with it.
 
-A test says `forks.start("train_or_resume", name, folder)`, the name of a job below with its
-arguments, and gets the number of the process.
+A test says `processes.start("train_or_resume", name, folder)`, the name of a job below with its
+arguments, and gets the process.
 """
 
-import json
+import multiprocessing
 import os
+import shutil
 import socket
-import subprocess
 import sys
-import time
-import traceback
 from pathlib import Path
+from unittest import mock
 
-from small_runs import model_for, settings, task_for, training
+from small_runs import model_for, resumed, settings, task_for, training
 
 ROOT = Path(__file__).parents[3]
 
@@ -22,13 +21,12 @@ ROOT = Path(__file__).parents[3]
 def train_or_resume(name, folder):
     """A training that begins or goes on, and may be killed."""
     folder = Path(folder)
-    trainer = training(name, folder, steps=24, save_every=2, evaluate_every=5, sample_every=9)
-    if (folder / "checkpoint.pt").exists():
-        trainer.resume()
-    elif folder.exists():  # killed before the first checkpoint
-        for file in folder.iterdir():
-            file.unlink()
-    trainer.train()
+    changes = {"steps": 24, "save_every": 2, "evaluate_every": 5, "sample_every": 9}
+    if not (folder / "checkpoint.pt").exists():  # it may have been killed before
+        shutil.rmtree(folder, ignore_errors=True)
+        training(name, folder, **changes).train()
+    else:
+        resumed(name, folder, **changes).train()
 
 
 def command_line(*words):
@@ -86,92 +84,40 @@ def free_port():
 
 def environment(rank, size, port):
     """What torchrun would set."""
-    return {
-        "RANK": str(rank),
-        "LOCAL_RANK": str(rank),
-        "WORLD_SIZE": str(size),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-    }
+    numbers = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "MASTER_PORT": port}
+    return {"MASTER_ADDR": "127.0.0.1", **{name: str(n) for name, n in numbers.items()}}
 
 
-class Forks:
-    """Starts the jobs, and waits for them."""
-
-    def __enter__(self):
-        self.codes: dict[int, int | None] = {}
-        paths = os.pathsep.join([str(ROOT), str(ROOT / "tests/labml_nn")])
-        self.process = subprocess.Popen(
-            [sys.executable, "-W", "error", __file__],
-            env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": paths},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            bufsize=1,
-        )
-        return self
-
-    def __exit__(self, *_):
-        self.process.communicate()
-
-    def ask(self, **order):
-        self.process.stdin.write(f"{json.dumps(order, default=str)}\n")
-        return json.loads(self.process.stdout.readline())
-
-    def start(self, job, *words, said=os.devnull, **variables):
-        """The number of a new process, whose output goes to the file `said`."""
-        return self.ask(job=job, words=list(words), said=said, variables=variables)
-
-    def start_two(self, job, *words, said):
-        """Two that train together; their output goes to files that end with their ranks."""
-        port = free_port()
-        return [
-            self.start(job, *words, said=f"{said}{rank}", **environment(rank, 2, port))
-            for rank in range(2)
-        ]
-
-    def poll(self, child):
-        """The exit code of a process that was started, or none while it runs."""
-        if self.codes.get(child) is None:
-            self.codes[child] = self.ask(child=child)
-        return self.codes[child]
-
-    def wait(self, child):
-        while (code := self.poll(child)) is None:
-            time.sleep(0.01)
-        return code
+PATHS = {"PYTHONPATH": os.pathsep.join([str(ROOT), *map(str, Path(__file__).parents[:2])])}
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(["processes", "torch._dynamo", "pytest"])
 
 
-def fork(job, words, said, variables):
-    if child := os.fork():
-        return child
-    status = 1
+def start(job, *words, said=os.devnull, **variables):
+    """A new process, whose output goes to the file `said`."""
+    child = FORKS.Process(target=do, args=(job, words, said, variables))
+    with mock.patch.dict(os.environ, PATHS):
+        child.start()
+    return child
+
+
+def start_two(job, *words, said):
+    """Two that train together; their output goes to files that end with their ranks."""
+    port = free_port()
+    return [
+        start(job, *words, said=f"{said}{rank}", **environment(rank, 2, port)) for rank in range(2)
+    ]
+
+
+def codes(*children):
+    for child in children:
+        child.join()
+    return [child.exitcode for child in children]
+
+
+def do(job, words, said, variables):
     with Path(said).open("w") as file:
         for stream in (sys.stdout, sys.stderr):
             os.dup2(file.fileno(), stream.fileno())
-    try:
-        os.environ.update(variables)
-        status = globals()[job](*words) or 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        os._exit(status)
-
-
-def main():
-    import torch._dynamo  # which training in several processes needs
-
-    torch.set_num_threads(1)
-    for line in sys.stdin:
-        order = json.loads(line)
-        if child := order.get("child"):
-            ended, status = os.waitpid(child, os.WNOHANG)
-            answer = os.waitstatus_to_exitcode(status) if ended else None
-        else:
-            answer = fork(**order)
-        print(json.dumps(answer), flush=True)
-
-
-if __name__ == "__main__":
-    main()
+    os.environ.update(variables)
+    sys.exit(globals()[job](*words))

@@ -4,6 +4,7 @@ import os
 import random
 import signal
 
+import torch
 from small_models import small
 
 import labml_nn
@@ -32,34 +33,19 @@ CORPUS = Corpus.of("a play", play())
 
 def settings(**changes):
     """A configuration of a few quick updates."""
-    fields = {
-        "steps": 6,
-        "batch_size": 4,
-        "seq_len": 7,
-        "learning_rate": 0.01,
-        "warmup_steps": 2,
-        "evaluate_every": 3,
-        "sample_every": 3,
-        "save_every": 3,
-        "sample_tokens": 5,
-        "device": "cpu",
-    }
-    return TrainingConfig(**{**fields, **changes})
-
-
-def kind(name):
-    return "replies" if name == "encoder_decoder" else "text"
+    every = dict.fromkeys(("evaluate_every", "sample_every", "save_every"), 3)
+    sizes = {"steps": 6, "batch_size": 4, "seq_len": 7, "sample_tokens": 5, "warmup_steps": 2}
+    return TrainingConfig(**{"learning_rate": 0.01, "device": "cpu", **every, **sizes, **changes})
 
 
 def task_for(name="elman", config=None, corpus=CORPUS, vocabulary=None):
     config = config or settings()
     sizes = {one: getattr(config, one) for one in ("batch_size", "seq_len", "seed")}
-    return TASKS[kind(name)](corpus, vocabulary=vocabulary, **sizes)
+    kind = TASKS["replies" if name == "encoder_decoder" else "text"]
+    return kind(corpus, vocabulary=vocabulary, **sizes)
 
 
 def model_for(name="elman", task=None, seed=5, **fields):
-    import torch
-
     task = task or task_for(name)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
@@ -73,6 +59,13 @@ def training(name="elman", folder=None, *, model=None, **changes):
     config = settings(**changes)
     task = task_for(name, config, vocabulary=vocabulary)
     return Trainer(model or model_for(name, task), task, config, folder, **given)
+
+
+def resumed(name, folder, **changes):
+    """A trainer that has read the checkpoint of the folder."""
+    trainer = training(name, folder, **changes)
+    trainer.resume()
+    return trainer
 
 
 class Interrupts(Reporter):

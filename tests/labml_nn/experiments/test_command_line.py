@@ -134,10 +134,8 @@ def test_overview_version_and_list(capsys):
         assert main(words) == 0
         shown = capsys.readouterr().out
         assert all(f"\n  {name} " in shown for name in COMMANDS)
-    assert main(["list"]) == 0
-    shown = capsys.readouterr().out
-    assert all(name in shown for name in experiments())
-    assert main(["train", "--help"]) == 0 and str(experiments()) in capsys.readouterr().out
+    for words in (["list"], ["train", "--help"]):
+        assert main(words) == 0 and str(experiments()) in capsys.readouterr().out
     assert main(["--version"]) == 0 and "labml-nn" in capsys.readouterr().out
     assert main(["train", "--debug", "nonsense"]) == 2
     assert "Traceback" in capsys.readouterr().err
@@ -169,29 +167,23 @@ def train(name, out, text, *more):
 
 
 @pytest.mark.parametrize("name", experiments())
-def test_help_shows_every_flag_with_the_preset(capsys, monkeypatch, name):
-    monkeypatch.setenv("COLUMNS", "90")
-    experiment = experiments()[name]
+def test_help_shows_the_values_of_the_preset(capsys, name):
     assert main(["train", name, "--preset", "gpu", "--help"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "SUPPRESS" not in shown and "--n-vocab" not in shown
-    preset = experiment.presets["gpu"]
-    values = TrainingConfig(**preset.training).values() | preset.model
-    for one, value in values.items():
+    presets = experiments()[name].presets
+    for one, value in presets["gpu"].model.items():
         flag = one.replace("_", "-")
         if isinstance(value, bool):
-            about = shown.partition(f"--{flag}, --no-{flag} ")[2]
-            assert f"(default: --{'' if value else 'no-'}{flag})" in about, one
-            continue
-        about = shown.partition(f"--{flag} ")[2].partition(" --")[0]
-        assert f"(default: {'none' if value is None else value})" in about, one
-    assert all(each.about in shown for each in experiment.presets.values())
+            value = f"--{'' if value else 'no-'}{flag}"
+        about = shown.partition(f"--{flag}")[2].partition("(default: ")[2]
+        assert about.startswith(f"{'none' if value is None else value})"), one
+    assert all(each.about in shown for each in presets.values())
 
 
 def test_words_become_an_order():
-    got = Train.read(
-        ["--steps", "7", "feedback", "--preset=cpu", "--no-tied", "--d_model", "24", "--resume"]
-    )
+    words = "--steps 7 feedback --preset=cpu --no-tied --d_model 24 --resume"
+    got = Train.read(words.split())
     assert (got.experiment.name, got.preset) == ("feedback", "cpu")
     assert got.model == {"d_model": 24, "tied": False} and got.training == {"steps": 7}
     assert got.resume and not got.quiet and got.text is None
@@ -200,18 +192,17 @@ def test_words_become_an_order():
 
 def test_a_run_is_trained_and_reported(capfd, tmp_path, text_file):
     assert train("elman", tmp_path / "run", text_file) == 0
-    captured = capfd.readouterr()
-    assert captured.out.startswith("elman, tiny: a model with ")
-    assert "small.txt: 2,192 characters for training, 244 for validation\n" in captured.out
-    assert "6 updates in " in captured.out and "step 3: validation loss" in captured.err
-    assert f"generate {tmp_path / 'run'}\n" in captured.out  # no ROMEO in that text
+    out, err = capfd.readouterr()
+    assert out.startswith("elman, tiny: a model with ")
+    assert "small.txt: 2,192 characters for training, 244 for validation\n" in out
+    assert "6 updates in " in out and "step 3: validation loss" in err
+    assert f"generate {tmp_path / 'run'}\n" in out  # no ROMEO in that text
     run = load_run(tmp_path / "run")
     assert run.about["model"]["config"]["d_hidden"] == 10 and run.training.steps == 6
-    assert run.result()["result"]["stopped"] == "finished"
     again = ["train", "elman", "--out", str(tmp_path / "run"), "--resume", "--quiet"]
     assert main(again) == 0  # nothing is left to do
-    captured = capfd.readouterr()
-    assert captured.out.startswith("6 updates in ") and captured.err == ""
+    out, err = capfd.readouterr()
+    assert out.startswith("6 updates in ") and err == ""
 
 
 def test_processes_leave_together(monkeypatch, tmp_path, text_file):
@@ -237,7 +228,6 @@ def test_ctrl_c_saves_and_the_same_command_continues(capsys, monkeypatch, tmp_pa
 
 REFUSED = """
 trian | 2 | there is no command 'trian'; did you mean 'train'?
-list all | 2 | unexpected word 'all'
 train | 2 | are required: NAME
 train fedback | 2 | there is no experiment 'fedback'; did you mean 'feedback'?
 train feedback --preset tinny | 2 | there is no preset of feedback 'tinny'; did you mean
@@ -245,10 +235,7 @@ train elman --d-hiden 70 | 2 | there is no flag --d-hiden; did you mean --d-hidd
 train elman --backend torch | 2 | there is no flag --backend
 train elman feedback | 2 | unexpected word 'feedback'
 train elman --steps 5 --warmup-steps 6 | 2 | `warmup_steps` (6) must be at most `steps` (5)
-train elman --seed 9999999999999999999 | 2 | `seed` (9999999999999999999) must be from 0 to
 train feedback --d-model 10 --heads 4 | 2 | `d_model` (10) must be divisible by `heads`
-train elman --optimizer adam | 2 | --optimizer: there is no choice 'adam'; did you mean 'adamw'?
-train elman --device gpu | 2 | `device` ('gpu') must be auto, cpu
 train elman --device cuda:99 | 2 | there is no device 'cuda:99' here
 train elman --text nowhere.txt | 2 | nowhere.txt cannot be read (No such file or
 train elman --text binary | 2 | is binary; expected a text file
@@ -267,19 +254,12 @@ train elman --resume --text line --out ELMAN | 1 | belongs to another run
 generate | 2 | are required: RUN
 generate ELMAN --prompt #1 | 2 | '#' is not in the vocabulary; use only
 generate ELMAN --tokens 0 | 2 | `tokens` (0) must be at least 1
-generate ELMAN --temperature -1 | 2 | `temperature` (-1.0) must be above 0
 generate ELMAN --top-p 1.5 | 2 | `p` (1.5)
-generate ELMAN --seed 99999999999999999999 | 2 | `seed` (99999999999999999999) must fit into 64
 generate ELMAN --topk 3 | 2 | there is no flag --topk; did you mean --top-k?
-generate ELMAN --device cuda:99 | 2 | there is no device 'cuda:99' here
-generate ELMAN more words | 2 | unexpected word 'more'
 generate REPLIES | 2 | this model replies to a text; try --prompt
 evaluate nowhere | 1 | nowhere does not exist; expected the folder
-evaluate . | 1 | has no run in it
 evaluate RUNS | 1 | has no run in it; expected the folder that a training wrote
-evaluate ELMAN --text nowhere | 2 | nowhere cannot be read
 evaluate ELMAN --text short | 2 | take a longer text
-evaluate ELMAN --device gpu | 2 | `device` ('gpu') must be auto, cpu
 attention GPT | 2 | the prompt is empty
 attention GPT --text All --out no/a.svg | 2 | in a folder that
 attention GPT --text All --layer x | 2 | 'x' is not a
@@ -315,21 +295,6 @@ def test_what_is_not_possible(capsys, tmp_path, monkeypatch, text_file, trained,
     assert (trained("elman") / "checkpoint.pt").read_bytes() == before
 
 
-def test_damaged_files_are_named(capsys, tmp_path, trained):
-    folder = tmp_path / "run"
-    shutil.copytree(trained("elman"), folder)
-    for name, command, said in (
-        ("checkpoint.pt", "train", "is damaged (it is not a checkpoint)"),
-        ("model/model.safetensors", "generate", ""),
-        ("run.json", "evaluate", "is damaged"),
-    ):
-        (folder / name).write_bytes(b"garbage")
-        again = ["train", "elman", "--resume", "--out"] if command == "train" else [command]
-        assert main([*again, str(folder)]) in (1, 2)
-        err = capsys.readouterr().err
-        assert f"{folder / name} {said}" in err and "weights_only" not in err
-
-
 def test_a_loss_that_is_not_finite_ends_the_run(capsys, tmp_path, text_file):
     out = tmp_path / "run"
     words = ("--learning-rate", "1e30", "--clip-norm", "0", "--warmup-steps", "0", "--quiet")
@@ -337,7 +302,6 @@ def test_a_loss_that_is_not_finite_ends_the_run(capsys, tmp_path, text_file):
     said = capsys.readouterr().err
     assert "warning: the loss or the gradient was not finite" in said
     assert f"error: the run in {out} has ended after " in said and " of 6 updates" in said
-    assert load_run(out).result()["result"]["stopped"] == "not finite"
 
 
 # Generate, evaluate, attention.
@@ -385,8 +349,8 @@ def test_the_loss_of_a_text(capsys, tmp_path, trained):
 
 def test_words_are_tokens(capsys, tmp_path, text_file):
     """Trained, resumed, evaluated, drawn and generated, with the spaces between them."""
-    out, words = tmp_path / "run", ("--tokenizer", "words", "--min-count", "2")
-    assert train("autoregressive", out, text_file, *words, "--max-words", "30") == 0
+    out, words = tmp_path / "run", "--tokenizer words --min-count 2 --max-words 30"
+    assert train("autoregressive", out, text_file, *words.split()) == 0
     assert "; 30 words" in capsys.readouterr().out
     assert train("autoregressive", out, text_file, "--resume", "--steps", "6") == 0
     best = load_run(out).result()["result"]["best_validation_loss"]
@@ -422,18 +386,14 @@ def test_a_tilde_is_the_home_folder_in_every_path(tmp_path, monkeypatch, text_fi
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.chdir(here)
     shutil.copy(text_file, home / "my.txt")
-    assert (
-        main(
-            ["train", "autoregressive", *SMALL["autoregressive"], "--text=~/my.txt", "--out=~/run"]
-        )
-        == 0
-    )
-    assert (
-        main(["train", "autoregressive", *SMALL["autoregressive"], "--resume", "--out=~/run"]) == 0
-    )
-    for words in (["generate", "~/run", "--tokens", "2"], ["evaluate", "~/run", "--text=~/my.txt"]):
-        assert main(words) == 0
-    assert main(["attention", "~/run", "--text", "All", "--out=~/map.svg"]) == 0
+    assert train("autoregressive", "~/run", "~/my.txt") == 0
+    assert train("autoregressive", "~/run", "~/my.txt", "--resume") == 0
+    for words in (
+        "generate ~/run --tokens 2",
+        "evaluate ~/run --text=~/my.txt",
+        "attention ~/run --text All --out=~/map.svg",
+    ):
+        assert main(words.split()) == 0
     assert not list(here.iterdir())
     assert {"run", "map.svg"} <= {path.name for path in home.iterdir()}
     load_run("~/run").model().save("~/kept")
@@ -461,8 +421,8 @@ def test_flags_of_a_model_in_a_parser_of_ones_own(capsys):
     parser.add_argument("--heads", type=int, default=7)
     parser.add_argument("--speed", type=float, default=0.5)
     add_model_flags(parser, "encoder_decoder", {"heads"})
-    words = ["--d-model", "21", "--no-bias", "--d-k", "none", "--label-smoothing", "0.1"]
-    typed = vars(parser.parse_args(words))
+    words = "--d-model 21 --no-bias --d-k none --label-smoothing 0.1"
+    typed = vars(parser.parse_args(words.split()))
     assert typed.pop("speed") == 0.5
     expected = {"d_model": 21, "bias": False, "d_k": None, "label_smoothing": 0.1, "heads": 7}
     assert typed == expected

@@ -1,6 +1,5 @@
 """The tokenizer, the corpus, batches of windows and of pairs."""
 
-import numpy
 import pytest
 import torch
 from hypothesis import given, settings
@@ -14,7 +13,6 @@ from labml_nn.experiments.data import (
     Vocabulary,
     Words,
     pairs_of,
-    random_numbers,
     truncate_reply,
     truncate_source,
 )
@@ -29,8 +27,9 @@ def test_decoding_inverts_encoding(text):
     assert tokens.dtype == torch.int64 and len(tokens) == len(text)
 
 
-def test_what_a_vocabulary_refuses():
-    for refused, message in (
+@pytest.mark.parametrize(
+    ("refused", "message"),
+    [
         (
             lambda: Vocabulary("\nabc").encode("abcX\ud800"),
             "'X' is not in the vocabulary; use only",
@@ -41,9 +40,16 @@ def test_what_a_vocabulary_refuses():
         (lambda: Words(("a", "b", "a")), "at least one word, and each once"),
         (lambda: Words.from_text("a", min_count=0), r"`min_count` \(0\) must be at least 1"),
         (lambda: Words.from_text("a", max_words=-1), r"`max_words` \(-1\) must be at least 1"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            refused()
+        (lambda: Corpus.of("x", ""), "x is empty; expected a text"),
+        (lambda: TextTask(Corpus.of("x", "abcdefghij")), "has 1 tokens; expected at least 2"),
+        (lambda: windows(5, seq_len=5).batch(0), r"has 5 tokens, and `seq_len` \(5\) needs 6, one"),
+        (lambda: pairs_of("one line"), "speeches or lines in this split; expected at least 2"),
+        (lambda: pairs_of("ROMEO: alone\n\n"), "speeches or lines in this split; expected at"),
+    ],
+)
+def test_what_is_refused(refused, message):
+    with pytest.raises(ValueError, match=message):
+        refused()
 
 
 TREEBANK = " no it was n't black monday \n but while the u.s. stock <unk> N @,@ N \n"
@@ -85,8 +91,6 @@ def test_the_loss_of_characters_becomes_one_of_words():
 def test_the_last_tenth_is_held_out():
     corpus = Corpus.of("numbers", "0123456789" * 3 + "xy")
     assert corpus.train == corpus.text[:28] and corpus.validation == "89xy"
-    with pytest.raises(ValueError, match="x is empty; expected a text"):
-        Corpus.of("x", "")
 
 
 def split(text, train, validation):
@@ -110,6 +114,7 @@ def test_a_window_is_followed_by_its_targets():
     starts = set(batch.tokens[0].tolist())
     assert min(starts) == 0 and max(starts) == 45  # every start with a target is drawn
     assert task.batch(3, seq_len=2).tokens.shape == (2, 300)
+    assert windows(6, seq_len=5).batch(0).tokens[:, 0].tolist() == [0, 1, 2, 3, 4]
 
 
 def test_a_batch_is_a_function_of_seed_and_step():
@@ -119,14 +124,6 @@ def test_a_batch_is_a_function_of_seed_and_step():
     assert torch.equal(batch(1, 5), batch(1, 5))
     assert not torch.equal(batch(1, 5), batch(1, 6))
     assert not torch.equal(batch(1, 1), batch(2, 0))
-    drawn = random_numbers(7, 3).integers(99, size=5)
-    assert (drawn == numpy.random.default_rng([7, 3]).integers(99, size=5)).all()
-
-
-def test_windows_that_do_not_fit():
-    with pytest.raises(ValueError, match=r"has 5 tokens, and `seq_len` \(5\) needs 6, one more"):
-        windows(5, seq_len=5).batch(0)
-    assert windows(6, seq_len=5).batch(0).tokens[:, 0].tolist() == [0, 1, 2, 3, 4]
 
 
 @given(st.integers(2, 60), st.integers(1, 9), st.integers(1, 4))
@@ -197,12 +194,6 @@ def test_in_other_texts_each_line_is_answered_by_the_next():
     assert pairs_of(half)[0] == ("ROMEO:", "Ay me!")
 
 
-@pytest.mark.parametrize("text", ["", "\n \n", "one line", "ROMEO: alone\n\n"])
-def test_nobody_replies(text):
-    with pytest.raises(ValueError, match="speeches or lines in this split; expected at least 2"):
-        pairs_of(text)
-
-
 def test_a_long_reply_is_cut_after_a_line():
     speech = "ROMEO:\nAy me!\nsad hours"
     assert truncate_reply(speech, 23) == truncate_reply(speech, 99) == speech
@@ -236,7 +227,6 @@ def test_a_batch_holds_pairs_padded_last():
     vocabulary = replies.vocabulary
     batch = replies.batch(0)
     expected = [(said, truncate_reply(reply, 64)) for said, reply in pairs_of(DIALOGUE)]
-    assert sorted(shown(batch, vocabulary)) == sorted(expected)
     assert batch.padding_token == len(vocabulary)
     assert batch.count == sum(len(reply) + 1 for _, reply in expected)
     for tokens in (batch.tokens, batch.targets):
@@ -245,13 +235,10 @@ def test_a_batch_holds_pairs_padded_last():
         assert (padding[1:] | ~padding[:-1]).all()  # never something behind nothing
 
 
-@settings(max_examples=20)
-@given(st.integers(0, 999), st.permutations(range(15)))
-def test_a_batch_of_pairs_is_a_function_of_its_number(seed, order):
-    sizes = {"batch_size": 6, "seed": seed}
-    first, second = made(NUMBERS, **sizes), made(NUMBERS, **sizes)
+def test_a_batch_of_pairs_is_a_function_of_its_number():
+    first, second = (made(NUMBERS, batch_size=6, seed=2) for _ in range(2))
     straight = [first.batch(step) for step in range(15)]
-    for step in order:
+    for step in (14, 3, 9, 0, 3):
         again = second.batch(step)
         assert torch.equal(again.tokens, straight[step].tokens)
         assert torch.equal(again.targets, straight[step].targets)
@@ -294,9 +281,7 @@ def test_pieces_hold_every_pair_once(seq_len, batch_size):
     task = made(DIALOGUE, seq_len=seq_len, batch_size=batch_size)
     vocabulary, batches = task.vocabulary, list(task.validation())
     seen = [pair for batch in batches for pair in shown(batch, vocabulary)]
-    expected = [
-        (truncate_source(a, seq_len), truncate_reply(b, seq_len)) for a, b in pairs_of(DIALOGUE)
-    ]
+    pairs = pairs_of(DIALOGUE)
+    expected = [(truncate_source(a, seq_len), truncate_reply(b, seq_len)) for a, b in pairs]
     assert sorted(seen) == sorted(expected)
-    assert sum(batch.count for batch in batches) == sum(len(b) + 1 for _, b in expected)
     assert all(batch.tokens.shape[1] <= batch_size for batch in batches)

@@ -1,10 +1,7 @@
 """Two processes that learn what one learns, and what is said when they cannot."""
 
-import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 import warnings
 from pathlib import Path
@@ -12,6 +9,7 @@ from pathlib import Path
 import processes
 import pytest
 import torch
+from processes import codes, start_two
 from small_commands import SMALL
 from small_runs import MODELS
 from sweeps import swept
@@ -24,16 +22,15 @@ FEW = ("autoregressive", "encoder_decoder", "elman")
 
 
 @pytest.fixture(scope="module")
-def two(tmp_path_factory, forks):
+def two(tmp_path_factory):
     """What each of two processes saw of a model, and the path of its files."""
     known = {}
 
     def train(names):
         if names not in known:
             path = tmp_path_factory.mktemp("two") / "seen"
-            children = forks.start_two("train_together", path, *names, said=f"{path}-said")
-            codes = [forks.wait(child) for child in children]
-            assert codes == [0, 0], Path(f"{path}-said0").read_text()
+            children = start_two("train_together", path, *names, said=f"{path}-said")
+            assert codes(*children) == [0, 0], Path(f"{path}-said0").read_text()
             known[names] = path
         return known[names]
 
@@ -64,14 +61,6 @@ def test_two_processes_train_what_one_trains(two, tmp_path, name):
     assert [load_run(f).about["world_size"] for f in folders] == [1, 2]
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_every_parameter_has_a_gradient(name):
-    """`find_unused_parameters` is off: the other processes would wait for it."""
-    model, batch = processes.new_model(name), processes.new_task(name).batch(0)
-    model.loss(batch.tokens, batch.targets).backward()
-    assert all(parameter.grad is not None for parameter in model.parameters())
-
-
 def test_a_run_of_two_goes_on_with_one(two, tmp_path):
     """The checkpoint knows nothing of processes."""
     both, folder = two("autoregressive")
@@ -89,52 +78,33 @@ def command(name, out, text, *more):
     return list(map(str, words))
 
 
-def check_run_of_two(folder, out, err, one):
+def test_a_command_in_two_processes(tmp_path, text_file, trained):
     """The losses of one process, one set of files, and one process that talks."""
-    assert out.count("a model with ") == 1 and out.count("6 updates in") == 1
-    assert "parameters on 2 x cpu" in out
-    assert err.count("step 6: validation loss") == 1
-    runs = load_run(folder), load_run(one)
+    words = command("elman", tmp_path / "run", text_file)
+    children = start_two("command_line", *words, said=tmp_path / "said")
+    assert codes(*children) == [0, 0]
+    said = "".join((tmp_path / f"said{rank}").read_text() for rank in range(2))
+    assert "parameters on 2 x cpu" in said
+    for once in ("a model with ", "6 updates in", "step 6: validation loss"):
+        assert said.count(once) == 1
+    runs = load_run(tmp_path / "run"), load_run(trained("elman"))
     for kind in ("train", "validation"):
         losses = [[p[1] for p in run.result()["curve"][kind]] for run in runs]
         assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 
 
-def test_a_command_in_two_processes(tmp_path, forks, text_file, trained):
-    words = command("elman", tmp_path / "run", text_file)
-    children = forks.start_two("command_line", *words, said=tmp_path / "said")
-    assert [forks.wait(child) for child in children] == [0, 0]
-    said = "".join((tmp_path / f"said{rank}").read_text() for rank in range(2))
-    check_run_of_two(tmp_path / "run", said, said, trained("elman"))
-
-
-@pytest.mark.sweep
-def test_torchrun(tmp_path, text_file, trained):
-    """As a user would start it."""
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    words = command("elman", tmp_path / "run", text_file)
-    child = subprocess.run(
-        [*torchrun, "--nproc-per-node", "2", "-m", "labml_nn", *words],
-        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(processes.ROOT)},
-        capture_output=True,
-        text=True,
-    )
-    assert child.returncode == 0, child.stderr
-    check_run_of_two(tmp_path / "run", child.stdout, child.stderr, trained("elman"))
-
-
-def test_when_one_is_killed_the_other_ends_and_the_checkpoint_is_good(tmp_path, text_file, forks):
+def test_when_one_is_killed_the_other_ends_and_the_checkpoint_is_good(tmp_path, text_file):
     out, checkpoint = tmp_path / "run", tmp_path / "run" / "checkpoint.pt"
     more = ("--steps", "1000000", "--save-every", "5", "--evaluate-every", "0", "--quiet")
     words = command("elman", out, text_file, *more, "--sample-every", "0")
-    children = forks.start_two("command_line", *words, said=tmp_path / "said")
+    children = start_two("command_line", *words, said=tmp_path / "said")
     seen = set()
     while len(seen) < 3:
-        assert forks.poll(children[0]) is None, (tmp_path / "said0").read_text()
+        assert children[0].is_alive(), (tmp_path / "said0").read_text()
         time.sleep(0.05)
         seen |= {checkpoint.stat().st_mtime_ns} if checkpoint.exists() else set()
-    os.kill(children[1], signal.SIGKILL)
-    assert [forks.wait(child) for child in children] == [1, -signal.SIGKILL]
+    children[1].kill()
+    assert codes(*children) == [1, -signal.SIGKILL]
     said = (tmp_path / "said0").read_text()
     assert "process 0: error: process 0 of 2 lost the others" in said
     assert "--resume" in said and "Traceback" not in said
@@ -179,9 +149,7 @@ def test_shares_are_the_batch():
 def test_the_environment_is_read(given, outcome, monkeypatch):
     usual = {"WORLD_SIZE": "6", "RANK": "4", "LOCAL_RANK": "1", "MASTER_ADDR": "a"}
     for name, value in {**usual, "MASTER_PORT": "29", **given}.items():
-        monkeypatch.setenv(name, value) if value is not None else monkeypatch.delenv(
-            name, raising=False
-        )
+        monkeypatch.setenv(name, value)
     if isinstance(outcome, World):
         assert World.announced() == outcome
     else:

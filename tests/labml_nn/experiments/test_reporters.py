@@ -9,11 +9,10 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from small_runs import task_for, training
+from small_runs import training
 from sweeps import swept
 
 from labml_nn.experiments import reporters
-from labml_nn.experiments.data import Corpus
 from labml_nn.experiments.reporters import LabmlRecord, Progress, Reporter, curve_svg
 
 
@@ -53,17 +52,13 @@ def test_samples_are_kept_in_a_file(tmp_path):
     assert text.count("--- after") == 2
     for each in trainer.history.samples:
         assert f"--- after {each['step']} updates\n{each['text']}\n" in text
-    line = Corpus.of("a line", "to be or not to be " * 20)
-    assert task_for(corpus=line).sample_prompt == "t"  # where there is no new line
 
 
 def test_curves_of_a_run():
     curve = {"train": [[1, 3.0, 0], [2, None, 0]], "validation": [[2, 2.5, 0], [3, 2.25, 0]]}
     drawn = curve_svg(curve, "a & b")
-    assert drawn.startswith("<svg") and drawn.rstrip().endswith("</svg>")
-    for part in ("a &amp; b", "validation 2.250", "updates", "nats per token"):
+    for part in ("<svg", "a &amp; b", "validation 2.250", "updates", "nats per token", "</svg>"):
         assert part in drawn
-    assert drawn == curve_svg(curve, "a & b")  # the same bytes every time
     assert "validation" not in curve_svg({"train": [], "validation": []}, "no points")
 
 

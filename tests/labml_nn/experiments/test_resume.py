@@ -1,14 +1,13 @@
 """A training that was interrupted is, bit for bit, the one that was not."""
 
 import json
-import os
 import random
-import signal
 import time
 
 import pytest
 import torch
-from small_runs import CORPUS, MODELS, Interrupts, training
+from processes import codes, start
+from small_runs import CORPUS, MODELS, Interrupts, resumed, training
 from sweeps import swept
 
 from labml_nn.experiments import trainer as trainer_module
@@ -53,15 +52,13 @@ def test_the_run_that_goes_on_is_the_same(name, tmp_path):
     first = training(name, tmp_path / "run", reporters=[Interrupts(4)])
     assert first.train().stopped == "interrupted"
     assert first.history.step == 4
-    second = training(name, tmp_path / "run")
-    second.resume()
+    second = resumed(name, tmp_path / "run")
     assert second.history.step == 4
     assert second.train().stopped == "finished"
     check_equal(second, straight)
-    best = [(tmp_path / each / "model" / "model.safetensors") for each in ("run", "straight")]
-    assert best[0].read_bytes() == best[1].read_bytes()
-    texts = [(tmp_path / each / "samples.txt").read_text() for each in ("run", "straight")]
-    assert texts[0] == texts[1]
+    for file in ("model/model.safetensors", "samples.txt"):
+        both = [(tmp_path / each / file).read_bytes() for each in ("run", "straight")]
+        assert both[0] == both[1]
 
 
 @pytest.mark.parametrize(
@@ -78,8 +75,7 @@ def test_in_every_kind_of_training(changes, tmp_path):
     straight = training("autoregressive", tmp_path / "straight", **changes)
     straight.train()
     training("autoregressive", tmp_path / "run", reporters=[Interrupts(2)], **changes).train()
-    second = training("autoregressive", tmp_path / "run", **changes)
-    second.resume()
+    second = resumed("autoregressive", tmp_path / "run", **changes)
     second.train()
     check_equal(second, straight)
     run = load_run(tmp_path / "run")
@@ -101,14 +97,13 @@ def test_between_two_points_of_the_curve(tmp_path, monkeypatch):
 
     with pytest.raises(ZeroDivisionError):
         training("elman", tmp_path / "run", reporters=[Dies()], **changes).train()
-    second = training("elman", tmp_path / "run", **changes)
-    second.resume()
+    second = resumed("elman", tmp_path / "run", **changes)
     assert second.history.step == 6 and second.history.loss_count == 2
     second.train()
     check_equal(second, straight)
 
 
-def test_in_one_process(tmp_path):
+def test_in_one_process():
     """A notebook that was stopped runs its cell again."""
     straight = training("elman")
     straight.train()
@@ -116,73 +111,64 @@ def test_in_one_process(tmp_path):
     assert trainer.train().stopped == "interrupted"
     assert trainer.train().stopped == "finished"
     check_equal(trainer, straight)
-    again = trainer.train()
-    assert again.step == 6 and again.stopped == "finished"
 
 
 def test_other_numbers_are_refused(tmp_path):
-    training("elman", tmp_path / "run").train()
+    training("elman", tmp_path).train()
     with pytest.raises(RunError, match=r"learning_rate: 0\.01 there and 0\.02 here"):
-        training("elman", tmp_path / "run", learning_rate=0.02).resume()
+        resumed("elman", tmp_path, learning_rate=0.02)
     with pytest.raises(RunError, match="model: 'elman' there and 'autoregressive' here"):
-        training("autoregressive", tmp_path / "run").resume()
-    training("elman", tmp_path / "run", save_every=2, evaluate_every=0).resume()
+        resumed("autoregressive", tmp_path)
+    resumed("elman", tmp_path, save_every=2, evaluate_every=0)
 
 
 def test_files_that_are_missing_or_damaged(tmp_path):
-    with pytest.raises(RunError, match="does not exist; expected the folder that a training"):
-        training("elman", tmp_path / "none").resume()
+    def refused(match):
+        with pytest.raises(RunError, match=match):
+            resumed("elman", tmp_path)
+
+    path, about_path = tmp_path / "checkpoint.pt", tmp_path / "run.json"
     training("elman", tmp_path).train()
-    path = tmp_path / "checkpoint.pt"
     state = torch.load(path, weights_only=True)
     for part in ("about", "model", "update", "history"):
         for damaged in ({**state, part: {}}, {k: v for k, v in state.items() if k != part}):
             torch.save(damaged, path)
-            with pytest.raises(RunError, match=r"checkpoint\.pt is damaged \("):
-                training("elman", tmp_path).resume()
+            refused(r"checkpoint\.pt is damaged \(")
     torch.save({**state, "format": 9}, path)
-    with pytest.raises(RunError, match="has format 9, and this version of labml-nn reads 1"):
-        training("elman", tmp_path).resume()
+    refused("has format 9, and this version of labml-nn reads 1")
     path.write_bytes(b"PK nonsense")
-    with pytest.raises(RunError, match=r"is damaged \((?!.*weights_only)"):
-        training("elman", tmp_path).resume()
+    refused(r"is damaged \((?!.*weights_only)")
     path.unlink()
-    with pytest.raises(RunError, match="to continue from"):
-        training("elman", tmp_path).resume()
-    about = json.loads((tmp_path / "run.json").read_text())
+    refused("to continue from")
+    about = json.loads(about_path.read_text())
     lacking = [{"task": "songs"}, {"model": {"name": "elman"}}, {"corpus": {"name": "x"}}]
     texts = [json.dumps({**about, **changes}) for changes in [*lacking, {"training": 1}]]
     for text in (*texts, "{half", "[]"):
-        (tmp_path / "run.json").write_text(text)
+        about_path.write_text(text)
         with pytest.raises(RunError, match=r"run\.json is damaged"):
             load_run(tmp_path)
 
 
 @pytest.mark.parametrize("name", swept(["feedback", "elman", "encoder_decoder"], "elman"))
-def test_kill_at_random_moments(name, tmp_path, forks):
+def test_kill_at_random_moments(name, tmp_path):
     """`kill -9` wherever it happens; the run that is resumed ends bit for bit as the other."""
-    assert forks.wait(forks.start("train_or_resume", name, tmp_path / "straight")) == 0
+    assert codes(start("train_or_resume", name, tmp_path / "straight")) == [0]
     draw, kills = random.Random(name), 0
     checkpoint = tmp_path / "run" / "checkpoint.pt"
     for _ in range(60):
-        child = forks.start("train_or_resume", name, tmp_path / "run")
+        child = start("train_or_resume", name, tmp_path / "run")
         wanted, seen = draw.randrange(1, 4), set()
-        while (code := forks.poll(child)) is None:
+        while child.is_alive() and (len(seen) <= wanted or kills == 2):
             time.sleep(0.002)
             if checkpoint.exists():
                 seen.add(checkpoint.stat().st_mtime_ns)
-            if len(seen) > wanted and kills < 2:
-                time.sleep(draw.random() / 50)
-                os.kill(child, signal.SIGKILL)  # until it is waited for, its number is its own
-                kills += 1
-                code = forks.wait(child)
-                break
-        if code == 0:
+        if child.is_alive():
+            time.sleep(draw.random() / 50)
+            child.kill()
+            kills += 1
+        if codes(child) == [0]:
             break
     assert kills > 0
     ends = [torch.load(tmp_path / each / "checkpoint.pt") for each in ("straight", "run")]
     for part in ("model", "update"):
         assert same(ends[0][part], ends[1][part])
-    curves = [load_run(tmp_path / each).result()["curve"] for each in ("straight", "run")]
-    for kind in ("train", "validation"):
-        assert [p[:2] for p in curves[0][kind]] == [p[:2] for p in curves[1][kind]]

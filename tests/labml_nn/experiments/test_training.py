@@ -2,26 +2,21 @@
 
 import copy
 import errno
-import gc
 import json
 import math
 import signal
 import threading
-from dataclasses import fields
-from itertools import pairwise
 from unittest.mock import Mock
 
 import pytest
 import torch
-from small_runs import MODELS, Interrupts, model_for, settings, task_for, training
+from small_runs import MODELS, Interrupts, model_for, resumed, settings, task_for, training
 
 import labml_nn
 from labml_nn.experiments import checkpoint
-from labml_nn.experiments import trainer as trainer_module
 from labml_nn.experiments.checkpoint import RunError, load_run
-from labml_nn.experiments.data import Corpus, TextTask
 from labml_nn.experiments.distributed import World
-from labml_nn.experiments.presets import TrainingConfig, learning_rate_share, seq_len_at
+from labml_nn.experiments.presets import learning_rate_share, seq_len_at
 from labml_nn.experiments.reporters import Reporter
 from labml_nn.experiments.trainer import (
     NotFiniteError,
@@ -67,11 +62,9 @@ def test_the_learning_rate_rises_and_falls():
     config = settings(steps=100, warmup_steps=10, final_learning_rate=0.1)
     shares = [learning_rate_share(step, config) for step in range(101)]
     assert shares[:10] == pytest.approx([0.1 * (i + 1) for i in range(10)])
-    assert all(a > b for a, b in pairwise(shares[9:100]))
-    assert shares[54] == pytest.approx(0.1 + 0.9 * (1 + math.cos(math.pi / 2)) / 2)
-    assert shares[99] == shares[100] == pytest.approx(0.1)
-    steady = settings(steps=5, warmup_steps=0, final_learning_rate=1.0)
-    assert [learning_rate_share(step, steady) for step in range(5)] == [1.0] * 5
+    cosines = [(1 + math.cos(math.pi * t / 90)) / 2 for t in range(1, 91)]
+    assert shares[10:100] == pytest.approx([0.1 + 0.9 * share for share in cosines])
+    assert shares[100] == pytest.approx(0.1)
     assert learning_rate_share(4, settings(steps=5, warmup_steps=5)) == 1.0
 
 
@@ -87,6 +80,14 @@ def test_sequences_grow_and_either_field_switches_it_off():
 # One update.
 def update_of(model, config):
     return Update(model, config, CPU, World())
+
+
+def prepared(name="elman", config=None, **fields):
+    """A task, a model, and what updates it."""
+    config = config or settings()
+    task = task_for(name, config)
+    model = model_for(name, task, **fields)
+    return task, model, update_of(model, config)
 
 
 def moved(model, config, task, steps=2):
@@ -115,17 +116,12 @@ def test_every_parameter_has_one_role(name):
 def test_an_update_is_adamw_with_clipping_and_decay():
     """Written out with PyTorch's own optimizer."""
     config = settings(clip_norm=0.1, weight_decay=0.3, beta1=0.8, beta2=0.95)
-    task = task_for("elman", config)
-    model = model_for("elman", task, dropout_prob=0.0)
-    expected = copy.deepcopy(model)
+    task, model, update = prepared("elman", config, dropout_prob=0.0)
+    expected, total = copy.deepcopy(model), 0.0
     matrices, tables, vectors = roles(expected)
-    groups = [
-        {"params": [*matrices, *tables], "weight_decay": 0.3},
-        {"params": vectors, "weight_decay": 0.0},
-    ]
+    decayed = {"params": [*matrices, *tables], "weight_decay": 0.3}
+    groups = [decayed, {"params": vectors, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=0.01, betas=(0.8, 0.95))
-    update = update_of(model, config)
-    total = 0.0
     for step, share in enumerate((1.0, 0.5, 0.25)):
         batch = task.batch(step)
         update(step, batch, share)
@@ -148,8 +144,8 @@ def test_an_update_is_adamw_with_clipping_and_decay():
 
 def test_muon_trains_matrices_and_adamw_the_rest():
     config = settings(optimizer="muon", muon_learning_rate=0.05)
-    model = model_for("autoregressive")
-    muon, adamw = update_of(model, config).optimizers
+    _, model, update = prepared("autoregressive", config)
+    muon, adamw = update.optimizers
     trained = {id(p) for group in muon.param_groups for p in group["params"]}
     assert trained == {id(p) for p in roles(model).matrices}
     assert muon.param_groups[0]["lr"] == 0.05 and adamw.param_groups[0]["lr"] == 0.01
@@ -158,14 +154,12 @@ def test_muon_trains_matrices_and_adamw_the_rest():
 @pytest.mark.parametrize("name", MODELS)
 def test_accumulated_gradients_make_the_same_update(name):
     """Also where micro-batches have different numbers of targets, as with replies."""
-    whole = settings(batch_size=6, clip_norm=0.5, seq_len=29)
+    whole, parts = (settings(batch_size=6, clip_norm=0.5, seq_len=29, accumulate=n) for n in (1, 3))
     task = task_for(name, whole)
     sizes = {"max_len": 30} if "max_len" in MODELS[name] else {}
     model = model_for(name, task, dropout_prob=0.0, **sizes).double()
     one, first = moved(model, whole, task)
-    other, second = moved(
-        model, settings(batch_size=6, clip_norm=0.5, seq_len=29, accumulate=3), task
-    )
+    other, second = moved(model, parts, task)
     assert first.norm == pytest.approx(second.norm, rel=1e-9)
     assert first.total_loss() == pytest.approx(second.total_loss(), rel=1e-6)
     for a, b in zip(one.parameters(), other.parameters(), strict=True):
@@ -173,29 +167,22 @@ def test_accumulated_gradients_make_the_same_update(name):
 
 
 def test_dropout_is_a_function_of_seed_and_step():
-    config = settings()
-    task = task_for("elman", config)
-    model = model_for("elman", task, dropout_prob=0.4)
-    one, _ = moved(model, config, task)
-    torch.rand(17)
-    other, _ = moved(model, config, task)
-    another, _ = moved(model, settings(seed=2), task)
-    first, second, third = (next(m.parameters()) for m in (one, other, another))
-    assert torch.equal(first, second) and not torch.equal(first, third)
-    update, batch, losses = update_of(model, config), task.batch(0), []
+    task, model, update = prepared(dropout_prob=0.4)
+    batch, losses = task.batch(0), []
     for step in (0, 0, 1):
         update.clear()
+        torch.rand(17)
         update(step, batch, 1e-12)  # nothing is learned, only the masks differ
         losses.append(update.total_loss())
-    assert losses[0] == pytest.approx(losses[1], abs=1e-6) and abs(losses[2] - losses[0]) > 1e-5
+    other = update_of(model, settings(seed=2))
+    other(0, batch, 1e-12)
+    assert losses[0] == pytest.approx(losses[1], abs=1e-6)
+    assert min(abs(loss - losses[0]) for loss in (losses[2], other.total_loss())) > 1e-5
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 def test_a_gradient_that_is_not_finite_changes_nothing(optimizer):
-    config = settings(optimizer=optimizer)
-    task = task_for("elman", config)
-    model = model_for("elman", task)
-    update = update_of(model, config)
+    task, model, update = prepared("elman", settings(optimizer=optimizer))
     update(0, task.batch(0), 1.0)
     before, state = copy.deepcopy(model.state_dict()), copy.deepcopy(update.state())
     hook = model.embedding.weight.register_hook(lambda gradient: gradient * torch.nan)
@@ -224,10 +211,7 @@ def test_mixed_precision_stays_close(precision):
 
 
 def test_the_scaler_skips_steps_and_gives_up_in_the_end():
-    config = settings(precision="float16")
-    task = task_for("elman", config)
-    model = model_for("elman", task)
-    update = update_of(model, config)
+    task, model, update = prepared("elman", settings(precision="float16"))
     update.scaler = torch.amp.GradScaler("cpu", init_scale=2.0**40)
     before = model.embedding.weight.detach().clone()
     update(0, task.batch(0), 1.0)
@@ -243,11 +227,8 @@ def test_the_scaler_skips_steps_and_gives_up_in_the_end():
 
 def test_what_auto_means(monkeypatch):
     assert pick_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
-    for name in ("cuda:7", "mps"):
-        if name == "mps" and torch.backends.mps.is_available():
-            continue
-        with pytest.raises(ValueError, match=rf"there is no device '{name}' here.*has cpu"):
-            pick_device(name)
+    with pytest.raises(ValueError, match=r"there is no device 'cuda:7' here.*has cpu"):
+        pick_device("cuda:7")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert pick_device("auto").type == "cuda" and pick_device("cuda:1").index == 1
@@ -285,14 +266,13 @@ def test_models_learn(name):
 
 
 def test_the_validation_loss_is_the_mean_over_all_targets():
-    trainer = training("encoder_decoder")
+    trainer, total, counts = training("encoder_decoder"), 0.0, []
     trainer.model.eval()
-    losses, counts = [], []
     for batch in trainer.task.validation():
-        losses.append(trainer.model.loss(batch.tokens, batch.targets).item() * batch.count)
+        total += trainer.model.loss(batch.tokens, batch.targets).item() * batch.count
         counts.append(batch.count)
     trainer.model.train()
-    assert trainer.validate() == pytest.approx(sum(losses) / sum(counts), rel=1e-6)
+    assert trainer.validate() == pytest.approx(total / sum(counts), rel=1e-6)
     assert trainer.model.training and len(set(counts)) > 1
 
 
@@ -335,7 +315,6 @@ def test_the_run_folder(tmp_path):
     assert [each["step"] for each in values["samples"]] == [3, 6]
     assert run.about["experiment"] == "elman"
     assert run.training == trainer.config and run.vocabulary == trainer.task.vocabulary
-    assert {f.name for f in fields(TrainingConfig)} == set(run.about["training"])
     assert run.wording.prompt("so")[:, 0].tolist() == trainer.task.prompt("so")[:, 0].tolist()
 
 
@@ -372,20 +351,6 @@ def test_evaluation_and_samples_change_nothing():
     assert torch.equal(torch.get_rng_state(), state)
     for one, other in zip(plain.model.parameters(), curious.model.parameters(), strict=True):
         assert torch.equal(one, other)
-
-
-def test_memory_does_not_grow():
-    counts = {}
-
-    class Counts(Reporter):
-        def update(self, step, loss, learning_rate, tokens_per_second, **more):
-            if step in (6, 12, 24):
-                gc.collect()
-                counts[step] = sum(issubclass(type(x), torch.Tensor) for x in gc.get_objects())
-
-    changes = {"steps": 24, "evaluate_every": 3, "sample_every": 4}
-    training("autoregressive", reporters=[Counts()], **changes).train()
-    assert counts[6] >= counts[12] >= counts[24]  # what earlier tests left may go meanwhile
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -430,8 +395,7 @@ def test_a_loss_that_is_not_finite_ends_it(tmp_path):
         assert part in trainer.trouble
     assert ("warned", trainer.trouble) in events_of(heard)
     assert all(p.isfinite().all() for p in trainer.model.parameters())
-    again = training("elman", tmp_path, **changes)
-    again.resume()
+    again = resumed("elman", tmp_path, **changes)
     assert again.history.step == 3 and again.train().stopped == "finished"
     trainer = training("elman")
     trainer.validate = lambda: math.inf
@@ -459,8 +423,7 @@ def test_a_disk_that_is_full(tmp_path, monkeypatch, until):
             trainer.train()
     warnings = [event[1] for event in events_of(heard) if event[0] == "warned"]
     assert warnings[0].startswith("the disk refused the checkpoint after 3 updates (No space")
-    again = training("elman", tmp_path)
-    again.resume()
+    again = resumed("elman", tmp_path)
     assert again.history.step == (6 if until == 4 else 0)
 
 
@@ -473,18 +436,20 @@ def test_all_reporters_are_closed():
 
 
 def test_a_folder_that_is_taken_is_left_alone(tmp_path):
-    training("elman", tmp_path / "run").train()
-    before = (tmp_path / "run" / "run.json").read_text()
-    with pytest.raises(RunError, match=r"there is a run in .*run already; continue it .*--resume"):
-        training("elman", tmp_path / "run").train()
-    assert (tmp_path / "run" / "run.json").read_text() == before
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "letter.txt").write_text("precious")
-    with pytest.raises(RunError, match="is not empty and holds no run"):
-        training("elman", tmp_path / "mine").train()
-    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["letter.txt"]
-    with pytest.raises(RunError, match="is a file; choose another"):
-        training("elman", tmp_path / "mine" / "letter.txt").train()
+    run, mine = tmp_path / "run", tmp_path / "mine"
+    training("elman", run).train()
+    before = (run / "checkpoint.pt").read_bytes()
+    mine.mkdir()
+    (mine / "letter.txt").touch()
+    for folder, said in (
+        (run, "there is a run in .*run already; continue it .*--resume"),
+        (mine, "is not empty and holds no run"),
+        (mine / "letter.txt", "is a file; choose another"),
+    ):
+        with pytest.raises(RunError, match=said):
+            training("elman", folder).train()
+    assert (run / "checkpoint.pt").read_bytes() == before
+    assert [path.name for path in mine.iterdir()] == ["letter.txt"]
 
 
 def test_one_training_in_a_folder(tmp_path):
@@ -494,22 +459,10 @@ def test_one_training_in_a_folder(tmp_path):
     class Second(Reporter):
         def update(self, step, *given, **more):
             if step == 4:
-                other = training("elman", tmp_path)
-                other.resume()
                 with pytest.raises(RunError, match="another process is training in"):
-                    other.train()
+                    resumed("elman", tmp_path).train()
                 refused.append(step)
 
     training("elman", tmp_path, reporters=[Second()]).train()
     assert refused == [4]
-    again = training("elman", tmp_path)
-    again.resume()
-    assert again.train().stopped == "finished"
-
-
-def test_what_is_refused_before_the_training():
-    with pytest.raises(ValueError, match="has 1 tokens; expected at least 2"):
-        TextTask(Corpus.of("short", "abcdefghij"), batch_size=2, seq_len=3, seed=1)
-    task = task_for("elman", settings(batch_size=4))
-    with pytest.raises(ValueError, match=r"`batch_size` \(4\) must be divisible by 3"):
-        trainer_module.Trainer(model_for("elman", task), task, settings(), world=World(0, 3))
+    assert resumed("elman", tmp_path).train().stopped == "finished"
