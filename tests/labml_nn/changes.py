@@ -11,6 +11,7 @@ end of a tensor ends the process; the last line of its errors then says which ch
 
 import copy
 import dataclasses
+import inspect
 import random
 import sys
 from collections import Counter
@@ -26,6 +27,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.utils import parametrizations, prune
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_map
 
 from labml_nn import kernels
 from labml_nn.transformers.feed_forward import FeedForward
@@ -99,17 +101,15 @@ class Subject:
 
     def noisy(self, value: Any) -> Any:
         """Other numbers in all floating-point tensors of nested containers."""
-        if isinstance(value, Tensor) and value.is_floating_point() and value.numel():
+
+        def changed(x: Any) -> Any:
+            if not isinstance(x, Tensor) or not x.is_floating_point() or not x.numel():
+                return x
             self.made = True
-            noise = torch.arange(value.numel(), dtype=value.dtype, device=value.device)
-            return 1.5 * value + 0.1 * noise.view(value.shape).cos()
-        if isinstance(value, tuple) and hasattr(value, "_fields"):
-            return type(value)(*map(self.noisy, value))
-        if isinstance(value, list | tuple):
-            return type(value)(map(self.noisy, value))
-        if isinstance(value, dict):
-            return {name: self.noisy(each) for name, each in value.items()}
-        return value
+            noise = torch.arange(x.numel(), dtype=x.dtype, device=x.device)
+            return 1.5 * x + 0.1 * noise.view(x.shape).cos()
+
+        return tree_map(changed, value)
 
     def with_noise(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *args, **kwargs: self.noisy(function(*args, **kwargs))
@@ -130,17 +130,16 @@ def subclass_with_forward(at: Subject) -> None:
 
 def subclass_with_every_other_method(at: Subject) -> None:
     module = at.module
-    methods = {
-        name: at.with_noise(value)
-        for cls in reversed(type(module).__mro__)
-        if cls.__module__.startswith("labml_nn.")
-        for name, value in vars(cls).items()
-        if callable(value)
-        and not isinstance(value, type | staticmethod)
-        and not name.startswith("__")
-        and name not in ("forward", "extra_repr")
-    }
-    subclass(module, methods)
+    own = [cls for cls in type(module).__mro__[::-1] if cls.__module__.startswith("labml_nn.")]
+    values = {name: value for cls in own for name, value in vars(cls).items() if name[:2] != "__"}
+    subclass(
+        module,
+        {
+            name: at.with_noise(value)
+            for name, value in values.items()
+            if inspect.isfunction(value) and name not in ("forward", "extra_repr")
+        },
+    )
 
 
 def method_of_the_class(at: Subject) -> None:
@@ -192,22 +191,9 @@ class Wrapper(nn.Module):
         return self.at.noisy(self.inner(*args, **kwargs))
 
 
-class LoRA(Wrapper):
-    """A linear layer with a trainable update of rank 2."""
-
-    def __init__(self, inner: nn.Linear, at: Subject) -> None:
-        super().__init__(inner, at)
-        self.down = nn.Parameter(torch.randn(2, inner.in_features, dtype=inner.weight.dtype))
-        self.up = nn.Parameter(torch.randn(inner.out_features, 2, dtype=inner.weight.dtype))
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.at.made = True
-        return self.inner(x) + 0.1 * x @ self.down.T @ self.up.T
-
-
-def wrapped(at: Subject, wrapper: type[Wrapper], *classes: type) -> None:
+def wrapped(at: Subject, *classes: type) -> None:
     parent, name, child = at.child(*classes)
-    setattr(parent, name, wrapper(child, at))
+    setattr(parent, name, Wrapper(child, at))
 
 
 def share_weight(at: Subject) -> None:
@@ -256,8 +242,8 @@ INTERVENTIONS: dict[str, Callable[[Subject], Any]] = {
     "old weight norm": lambda at: larger(at, norms.weight_norm(at.weighted).weight_g),
     "old spectral norm": lambda at: evaluated(at, norms.spectral_norm(at.weighted)),
     "pruning": lambda at: evaluated(at, prune.l1_unstructured(at.weighted, "weight", 0.5)),
-    "low rank adapter": lambda at: wrapped(at, LoRA, nn.Linear),
-    "replaced submodule": lambda at: wrapped(at, Wrapper),
+    "low rank adapter": lambda at: wrapped(at, nn.Linear),
+    "replaced submodule": wrapped,
     "shared weight": share_weight,
     "weight replaced by a tensor": weight_as_a_tensor,
 }
@@ -362,12 +348,6 @@ def parameter_in_memory(at: Subject) -> None:
     setattr(module, name, None if new is None else nn.Parameter(new))
 
 
-def no_parameter(at: Subject) -> None:
-    module, name, old = at.parameter()
-    del module._parameters[name]
-    setattr(module, name, old.detach().clone())
-
-
 def bias(at: Subject) -> None:
     module = at.child(nn.Linear)[2]
     new = nn.Parameter(torch.randn(module.out_features))
@@ -423,13 +403,6 @@ def layers(at: Subject) -> None:
     found._modules = {str(i): layer for i, layer in enumerate(new)}
 
 
-def tie(at: Subject) -> None:
-    """A parameter of its own, or that of another module."""
-    module, name, old = at.parameter()
-    same = [p for p in at.model.parameters() if p.shape == old.shape and p is not old]
-    setattr(module, name, at.pick([nn.Parameter(1.5 * old.detach()), *same]))
-
-
 def without_gradients(at: Subject) -> None:
     for parameter in at.model.parameters():
         parameter.requires_grad_(at.rng.random() < 0.5)
@@ -454,8 +427,7 @@ def argument(at: Subject) -> None:
     types = [old.double(), old.to(torch.complex64), old.long()]
     in_memory = [old.flip(0).contiguous().flip(0)]  # reversed
     new = at.pick([*shapes, *types, *in_memory, torch.where(old > 1, torch.inf, old)])
-    differentiable = new.is_floating_point() or new.is_complex()
-    at.inputs[name] = new.clone().requires_grad_() if differentiable else new
+    at.inputs[name] = new if new.dtype == torch.long else new.clone().requires_grad_()
 
 
 def large_or_expanded_argument(at: Subject) -> None:
@@ -505,8 +477,8 @@ def function_mode(at: Subject) -> None:
 OUTSIDE = (global_hook, default_type, default_device, autocast, function_mode)
 OTHERS = (
     *(attribute, map_or_table, argument, config, parameter_in_memory, part, whole_type, network),
-    *(norm, parameter_shape, parameter_type, bias, buffer, layers, memory, tie, given_parameters),
-    *(training, no_parameter, large_or_expanded_argument, without_gradients),
+    *(norm, parameter_shape, parameter_type, bias, buffer, layers, memory, given_parameters),
+    *(training, large_or_expanded_argument, without_gradients),
     *(default_type, default_device, function_mode, autocast),
 )
 CHANGES = INTERVENTIONS | {change.__name__: change for change in OTHERS}

@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -132,28 +133,17 @@ def test_a_hook_is_called_wherever_it_is(lesson):
         calls["a step"] = lambda: model.decoding_step(state)(inputs["targets"][0])
     for what, call in calls.items():
         seen: set[str] = set()
-        handles = [
-            module.register_forward_hook(lambda *_, path=path, seen=seen: seen.add(path))
-            for path, module in model.named_modules()
-        ]
-        with kernels.disabled():
+        with kernels.disabled(), contextlib.ExitStack() as hooks:
+            for path, module in model.named_modules():
+                hook = partial(lambda seen, path, *_: seen.add(path), seen, path)
+                hooks.enter_context(module.register_forward_hook(hook))
             call()
-        for handle in handles:
-            handle.remove()
         assert len(seen) > 4 or "mha" in lesson
         for path in seen:
-
-            def stop(*_: Any) -> None:
-                raise Called
-
-            handle = model.get_submodule(path).register_forward_hook(stop)
-            try:
+            hook = Mock(side_effect=Called)
+            with model.get_submodule(path).register_forward_hook(hook), contextlib.suppress(Called):
                 call()
-            except Called:
-                continue
-            finally:
-                handle.remove()
-            raise AssertionError(f"{what}: the hook of {path!r} was not called")
+            assert hook.called, f"{what}: the hook of {path!r}"
 
 
 @pytest.mark.parametrize("every", swept([False, True], False), ids=["some", "every"])
@@ -323,31 +313,16 @@ def test_a_penalty_on_gradients_can_be_trained(name):
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_saved_tensors_are_unpacked_once(name):
-    """`torch.utils.checkpoint` demands it, and a second copy would cost memory elsewhere."""
+def test_a_model_is_recomputed_in_the_backward_pass(name):
+    """For `torch.utils.checkpoint` saved tensors are unpacked once."""
     model = language_model(name)
     inputs, parameters = texts(9), list(model.parameters())
-
-    def gradients(loss):
-        return torch.autograd.grad(loss, parameters, allow_unused=True)
-
-    expected = gradients(model.loss(**inputs))
-    again = torch.utils.checkpoint.checkpoint(lambda: model.loss(**inputs), use_reentrant=False)
-    torch.testing.assert_close(gradients(again), expected)
-    packed, unpacked = [], []
-
-    def pack(x):
-        packed.append(x)
-        return len(packed) - 1
-
-    def unpack(index):
-        unpacked.append(index)
-        return packed[index]
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
-        loss = model.loss(**inputs)
-    torch.testing.assert_close(gradients(loss), expected)
-    assert len(unpacked) == len(set(unpacked)) > 5
+    loss = partial(model.loss, **inputs)
+    again = torch.utils.checkpoint.checkpoint(loss, use_reentrant=False)
+    expected, found = (
+        torch.autograd.grad(each, parameters, allow_unused=True) for each in (loss(), again)
+    )
+    torch.testing.assert_close(found, expected)
 
 
 def test_changes_in_place_before_the_backward_pass():

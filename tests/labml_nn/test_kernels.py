@@ -78,10 +78,7 @@ def weights(kernel: kernels.Kernel, module: nn.Module, mask: Tensor | None) -> d
 
 @pytest.mark.parametrize(("kernel", "case"), PAIRS)
 def test_kernel_equals_reference(kernel, case):
-    """Outputs, gradients and the attention weights of the last call, which a copy has, too.
-
-    In inference mode, in training after that, and in a second call.
-    """
+    """Outputs, gradients and the attention weights of the last call, which a copy has, too."""
     module, inputs = case.make()
     assert type(module) is kernel.owner
     mask, close = inputs.get("mask"), {"rtol": case.tolerance, "atol": case.tolerance}

@@ -19,13 +19,8 @@ def test_each_change_is_named():
     assert said() == "The kernel `kernels.attention.forward` runs."
     with kernels.disabled():
         assert "switched off" in said()
-    hook = attention.query.linear.register_forward_hook(lambda module, args, output: None)
-    assert "`query.linear` has a forward hook" in said()
-    hook.remove()
-    attention.scale = nn.Parameter(torch.ones(()))
-    assert "`scale`" in said()
-    del attention.scale
-    attention.scale = 0.5
+    with attention.query.linear.register_forward_hook(lambda *_: None):
+        assert "`query.linear` has a forward hook" in said()
     attention.attend = lambda *args: None
     assert "`attend`" in said()
 

@@ -4,6 +4,7 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -65,11 +66,10 @@ def assert_same(one, other):
 
 
 # What comes back.
-@pytest.mark.parametrize("kind", [str, Path])
-def test_a_model_comes_back_bit_for_bit(tmp_path, kind):
+def test_a_model_comes_back_bit_for_bit(tmp_path):
     model = make(padding_token=2, label_smoothing=0.1, scales=(1.0, 3.0))
     model.steps += 4
-    path = kind(tmp_path / "a" / "b")
+    path = str(tmp_path / "a" / "b")
     model.save(path)
     before = torch.get_rng_state()
     other = Tied.load(path)
@@ -94,13 +94,12 @@ def test_the_files_can_be_read_without_the_library(folder):
     assert_same(make(), Tied.load(folder))
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_other_dtypes_come_back(tmp_path, dtype):
-    model = make().to(dtype)
+def test_other_dtypes_come_back(tmp_path):
+    model = make().to(torch.bfloat16)
     model.save(tmp_path)
     other = Tied.load(tmp_path)
     assert_same(model, other)
-    assert other.waves.dtype == dtype and torch.equal(other.waves, model.waves)
+    assert other.waves.dtype == torch.bfloat16 and torch.equal(other.waves, model.waves)
     model.output.bias.data = torch.randn(14)[::2]  # mixed dtypes, and strides
     model.save(tmp_path)
     assert_same(model, Tied.load(tmp_path))
@@ -116,18 +115,12 @@ def test_devices(folder):
     assert_same(make(), Tied.load(folder))
 
 
-def test_numpy_numbers_and_unnamed_models(unhooked, tmp_path):
+def test_numpy_numbers(unhooked, tmp_path):
     base = unhooked("labml_nn.language_model")
-
-    class Model(base.LanguageModel):
-        def __init__(self, config):
-            super().__init__(config)
-            self.bias = nn.Parameter(torch.randn(3))
-
     config = base.LanguageModelConfig(n_vocab=np.int64(7), label_smoothing=np.float32(0.5))
-    Model(config).save(tmp_path)
-    assert json.loads((tmp_path / "config.json").read_text())["model"] == Model.__qualname__
-    assert Model.load(tmp_path).config == base.LanguageModelConfig(n_vocab=7, label_smoothing=0.5)
+    base.LanguageModel(config).save(tmp_path)
+    saved = base.LanguageModel.load(tmp_path).config
+    assert saved == base.LanguageModelConfig(n_vocab=7, label_smoothing=0.5)
 
 
 # What is refused.
@@ -180,34 +173,27 @@ def test_tensors_that_do_not_match(folder, change, message):
     refuses(folder, f"{message}.*was it saved by another version")
 
 
-@pytest.mark.parametrize("keep", [0, 3, 30, -1])
-def test_a_truncated_file(folder, keep):
+def test_a_truncated_file(folder):
     path = folder / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:keep])
-    refuses(folder, "model.safetensors is damaged, incomplete or no safetensors file; copy")
+    for keep in (-1, 30, 3, 0):
+        path.write_bytes(path.read_bytes()[:keep])
+        refuses(folder, "model.safetensors is damaged, incomplete or no safetensors file; copy")
 
 
 # What a failure leaves behind.
-def test_a_file_is_no_folder(folder):
-    with pytest.raises(FileExistsError, match="is a file, and a model is saved as two files"):
-        make(heads=5).save(folder / "config.json")
-
-
 def test_other_files_are_left_alone(folder):
     (folder / "notes.txt").write_text("mine")
+    with pytest.raises(FileExistsError, match="is a file, and a model is saved as two files"):
+        make(heads=5).save(folder / "notes.txt")
     make(heads=5).save(folder)
     assert_same(make(heads=5), Tied.load(folder))
     assert sorted(contents(folder)) == ["config.json", "model.safetensors", "notes.txt"]
 
 
-def failing(*_):
-    raise OSError(28, "No space left on device")
-
-
 @pytest.mark.parametrize("place", [(os, "fsync"), (Path, "replace"), (Path, "open")])
 def test_a_save_that_fails_leaves_the_old_files(folder, monkeypatch, place):
     before = contents(folder)
-    monkeypatch.setattr(*place, failing)
+    monkeypatch.setattr(*place, Mock(side_effect=OSError(28, "No space left on device")))
     with pytest.raises(OSError, match="No space left"):
         make(heads=5).save(folder)
     monkeypatch.undo()

@@ -1,15 +1,14 @@
 """Private names of PyTorch may go: results remain right, and kernels step back where they must."""
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 import torch
-from kernel_cases import CASES, Case, assert_same, observe
+from kernel_cases import CASES, assert_same, observe
 
 from labml_nn import kernels, torch_internals
 from labml_nn.checks import has_values
-from labml_nn.kernels import feedback_cpp
-from labml_nn.transformers.feedback import FeedbackTransformerKV
 from labml_nn.transformers.mha import MultiHeadAttention
 
 ATTENTION = "_scaled_dot_product_flash_attention_for_cpu"
@@ -54,18 +53,6 @@ def missing(request, monkeypatch):
     return request.param
 
 
-@pytest.fixture
-def attention():
-    return MultiHeadAttention(3, 12, dropout_prob=0.0)
-
-
-def check(case: Case) -> None:
-    module, inputs = case.make()
-    with kernels.disabled():
-        expected = observe(case, module, inputs)
-    assert_same(observe(case, module, inputs), expected, case)
-
-
 def test_all_are_there():
     """In the versions that are tested, so that nobody waits for kernels that never run."""
     for path in NAMES:
@@ -75,29 +62,24 @@ def test_all_are_there():
     assert torch_internals.observer() is None
 
 
-def test_attention(missing, attention):
-    x = torch.randn(5, 2, 12, requires_grad=True)
-    said = kernels.explain(attention.forward, query=x, key=x, value=x)
-    assert said.startswith("The kernel") == NAMES[missing]
+def test_attention(missing):
+    """Also where a default device is set, which is a mode of PyTorch."""
+    case = CASES[MultiHeadAttention][0]
+    attention, inputs = case.make()
+    x = inputs["query"]
+    is_mode = missing.startswith(("utils", "overrides"))
+    for switch, runs in (
+        (nullcontext(), NAMES[missing]),
+        (torch.device("cpu"), NAMES[missing] and not is_mode),
+    ):
+        with switch:
+            said = kernels.explain(attention.forward, query=x, key=x, value=x)
+            assert said.startswith("The kernel") == runs
+            with kernels.disabled():
+                expected = observe(case, attention, inputs)
+            assert_same(observe(case, attention, inputs), expected, case)
     if not NAMES[missing] and "hooks" not in missing:
         assert missing.split(".")[-1] in said
-    check(CASES[MultiHeadAttention][0])
-
-
-def test_feedback_by_hand(missing):
-    with kernels.disabled(feedback_cpp):
-        check(next(case for case in CASES[FeedbackTransformerKV] if case.name == "window"))
-
-
-def test_a_default_device(missing, attention):
-    with torch.device("cpu"):
-        x = torch.randn(5, 2, 12)
-        with kernels.disabled():
-            expected = attention(query=x, key=x, value=x)
-        torch.testing.assert_close(attention(query=x, key=x, value=x), expected)
-        said = kernels.explain(attention.forward, query=x, key=x, value=x)
-    is_mode = missing.startswith(("utils", "overrides"))
-    assert said.startswith("The kernel") == (NAMES[missing] and not is_mode)
 
 
 def test_values_are_not_read_where_it_is_unknown_whether_they_are_there(missing):

@@ -17,10 +17,7 @@ assert transformers.__version__ == "5.0.0"
 T, B, C, HEADS, D, DV = 11, 2, 6, 4, 5, 3
 CACHED = 8  # tokens of the first call; the rest follow one by one
 
-VARIANTS = {
-    "plain": {"n_groups": 1},
-    "groups": {"n_groups": 2, "use_bias": True, "conv_kernel": 3},
-}
+VARIANTS = {"plain": {"n_groups": 1}, "groups": {"n_groups": 2, "use_bias": True, "conv_kernel": 3}}
 
 
 @torch.no_grad()

@@ -353,19 +353,13 @@ def test_words_are_tokens(capsys, tmp_path, text_file):
     assert train("autoregressive", out, text_file, *words.split()) == 0
     assert "; 30 words" in capsys.readouterr().out
     assert train("autoregressive", out, text_file, "--resume", "--steps", "6") == 0
-    best = load_run(out).result()["result"]["best_validation_loss"]
-    capsys.readouterr()
-    assert main(["evaluate", str(out)]) == 0
-    shown = capsys.readouterr().out
-    assert f"{best:.4f} nats per word" in shown and f"{math.exp(best):.2f} per word" in shown
-    assert "unknown     " in shown and "% of the words" in shown
-    folder, picture = str(out), str(tmp_path / "a.svg")
-    assert main(["attention", folder, "--text", "Speak, speak", "--out", picture]) == 0
-    assert main(["generate", folder, "--prompt", "Speak", "--tokens", "9", "--seed", "2"]) == 0
-    shown, run = capsys.readouterr().out.split("\n", 1)[1], load_run(out)
-    model, prompt = run.model(), run.wording.prompt("Speak")
-    drawn = generate(model, prompt, 9, Chain(Temperature(0.8)), seed=2)
-    assert shown == run.wording.decode(torch.cat([prompt, drawn])[:, 0]) + "\n"
+    picture, shown = str(tmp_path / "a.svg"), []
+    for line in ("evaluate OUT", "attention OUT --text Speak --out", "generate OUT --prompt Speak"):
+        words = line.replace("OUT", str(out)).split()
+        assert main([*words, picture] if words[-1] == "--out" else words) == 0
+        shown.append(capsys.readouterr().out)
+    assert "nats per word" in shown[0] and "% of the words" in shown[0]
+    assert shown[2].startswith("Speak ") or shown[2].startswith("Speak\n")
 
 
 @pytest.mark.parametrize("name", ["autoregressive", "encoder_decoder"])

@@ -212,16 +212,6 @@ def test_of_a_long_saying_the_name_and_the_end_stay():
     assert truncate_source("a line without end", 3) == "end"
 
 
-@given(st.text("ab:\n", max_size=40), st.integers(1, 45))
-def test_cuts_are_short_enough_and_parts(speech, longest):
-    begun, ended = truncate_reply(speech, longest), truncate_source(speech, longest)
-    assert max(len(begun), len(ended)) <= longest
-    assert speech.startswith(begun)
-    assert speech.endswith(ended.split("\n", 1)[-1])
-    if speech and not speech.startswith("\n"):
-        assert begun and ended
-
-
 def test_a_batch_holds_pairs_padded_last():
     replies = made(DIALOGUE, batch_size=4, seq_len=64)
     vocabulary = replies.vocabulary

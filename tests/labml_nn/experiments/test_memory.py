@@ -8,8 +8,8 @@ from torch import nn
 
 import labml_nn
 from labml_nn.experiments.command_line import main
-from labml_nn.experiments.memory import MemoryTask, OverwriteTask, ParityTask, RecallTask
-from labml_nn.experiments.presets import TASKS, experiments
+from labml_nn.experiments.memory import OverwriteTask, ParityTask, RecallTask
+from labml_nn.experiments.presets import experiments
 from labml_nn.experiments.trainer import Trainer
 from labml_nn.language_model import LanguageModel, LanguageModelConfig
 
@@ -104,9 +104,7 @@ def test_lengths_that_do_not_fit(kind, n):
         kind(batch_size=2, seq_len=length).batch(0)
 
 
-def test_which_experiments_have_memory_tasks():
-    memory = {name for name, task in TASKS.items() if issubclass(task, MemoryTask)}
-    assert memory == {"recall", "overwrite", "parity"}
+def test_experiments_that_do_not_fit():
     with pytest.raises(ValueError, match=r"does not fit encoder_decoder, .* trained on replies"):
         experiments()["encoder_decoder"].build("tiny", task="recall")
     with pytest.raises(ValueError, match="trained on text, recall, overwrite, parity"):

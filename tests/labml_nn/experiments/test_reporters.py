@@ -13,7 +13,7 @@ from small_runs import training
 from sweeps import swept
 
 from labml_nn.experiments import reporters
-from labml_nn.experiments.reporters import LabmlRecord, Progress, Reporter, curve_svg
+from labml_nn.experiments.reporters import LabmlRecord, Progress, curve_svg
 
 
 # The bar.
@@ -157,26 +157,6 @@ def test_a_server_that_does_not_answer_stops_nothing(tmp_path, home, monkeypatch
             while not err and time.monotonic() - begun < 30:
                 err += capsys.readouterr().err
             assert err.count("\n") == 1 and "does not take this run" in err
-
-
-def test_what_labml_cannot_write_does_not_keep_a_program_from_ending(tmp_path, monkeypatch, capsys):
-    """Its thread waits for a word, which labml says after the last line is written."""
-    files = pytest.importorskip("labml.internal.tracker.writers.file")
-    monkeypatch.setattr(files, "FREQUENCY", 0)  # the thread begins at once
-
-    def threads():
-        return [t for t in threading.enumerate() if isinstance(t, files.FileWriterThread)]
-
-    class Refusing(Reporter):
-        def end(self, result):
-            (beside,) = (tmp_path / "labml").rglob("configs.yaml")
-            beside.with_name("run_log.jsonl").mkdir()
-            assert len(threads()) == 1
-
-    record = LabmlRecord(tmp_path / "labml")
-    assert training(reporters=[record, Refusing()]).train().stopped == "finished"
-    assert threads() == []
-    assert "labml: the record of this run is incomplete (IsADirectory" in capsys.readouterr().err
 
 
 def test_without_labml_training_goes_on(tmp_path, monkeypatch, capsys):

@@ -8,10 +8,7 @@ from labml_nn.kernels import decoding, disabled
 from labml_nn.kernels.decoding import CompiledStep
 from labml_nn.sampling import Temperature, generate
 from labml_nn.transformers.autoregressive import AutoregressiveConfig, AutoregressiveTransformer
-from labml_nn.transformers.encoder_decoder import (
-    EncoderDecoderConfig,
-    EncoderDecoderLanguageModel,
-)
+from labml_nn.transformers.encoder_decoder import EncoderDecoderConfig, EncoderDecoderLanguageModel
 
 C, H, F, V, L, W, PAD = 12, 3, 29, 19, 2, 7, 0
 
