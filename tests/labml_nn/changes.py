@@ -1,9 +1,9 @@
 """What is changed of a module has its effect, whether or not a kernel is registered.
 
-A change is a function of a `Subject`; `test_changes.py` makes them. With kernels and without, the
+A change is a function of a `Subject`; `test_changes.py` runs this. With kernels and without, the
 changed module gives the same results, or both raise.
 
-``python changes.py`` makes each change of `OTHERS` on each lesson, and ``python changes.py FIRST
+``python changes.py`` makes changes of each kind on each lesson, and ``python changes.py FIRST
 COUNT`` random changes of as many seeds. Both print a line for each change after which results
 differ, and end with the numbers of changes by what came of them. A kernel that reads beyond the
 end of a tensor ends the process; the last line of its errors then says which change it was.
@@ -46,13 +46,9 @@ class NotApplicable(Exception):
 class Subject:
     """A module with its arguments, to be changed."""
 
-    def __init__(self, case: Case, rng: random.Random, path: str | None = None) -> None:
+    def __init__(self, case: Case, rng: random.Random) -> None:
         self.case, self.rng = case, rng
         self.model, self.inputs = case.make()
-        #: The submodule to change; without it, a random one.
-        self.path = path
-        #: Whether an intervention had numbers to change.
-        self.made = False
         #: Whether rounding is amplified, as by huge inputs.
         self.is_rough = False
         #: Parameters that replace those of the module during a call.
@@ -71,7 +67,7 @@ class Subject:
 
     @property
     def module(self) -> Any:
-        return self.pick(m for path, m in self.model.named_modules() if self.path in (None, path))
+        return self.pick(self.model.modules())
 
     @property
     def weighted(self) -> Any:
@@ -86,10 +82,9 @@ class Subject:
         """A submodule of one of the classes: its parent, its name and itself."""
         return self.pick(
             (parent, name, child)
-            for path, parent in self.model.named_modules()
+            for parent in self.model.modules()
             for name, child in parent.named_children()
             if isinstance(child, classes or nn.Module)
-            and self.path in (None, f"{path}.{name}".lstrip("."))
         )
 
     def parameter(self) -> tuple[nn.Module, str, Tensor]:
@@ -105,7 +100,6 @@ class Subject:
         def changed(x: Any) -> Any:
             if not isinstance(x, Tensor) or not x.is_floating_point() or not x.numel():
                 return x
-            self.made = True
             noise = torch.arange(x.numel(), dtype=x.dtype, device=x.device)
             return 1.5 * x + 0.1 * noise.view(x.shape).cos()
 
@@ -160,12 +154,10 @@ def global_hook(at: Subject) -> None:
 @torch.no_grad()
 def larger(at: Subject, parameter: Tensor) -> None:
     parameter.mul_(1.5)
-    at.made = True
 
 
 def evaluated(at: Subject, module: nn.Module) -> None:
     at.model.eval()
-    at.made = True
 
 
 class Wrapper(nn.Module):
@@ -205,7 +197,6 @@ def share_weight(at: Subject) -> None:
         and other.weight.shape == module.weight.shape
         and other.weight is not module.weight
     )
-    at.made = True
 
 
 def weight_as_a_tensor(at: Subject) -> None:
@@ -213,7 +204,6 @@ def weight_as_a_tensor(at: Subject) -> None:
     weight = module.weight.detach().mul(1.5)
     del module.weight
     module.weight = weight
-    at.made = True
 
 
 norms = torch.nn.utils
@@ -577,10 +567,10 @@ def random_changes(first: int, count: int) -> Iterator[tuple[str, Subject]]:
 
 def on_every_lesson() -> Iterator[tuple[str, Subject]]:
     """Two changes of each kind of each lesson, and what they were."""
-    for lesson, change, seed in product(LESSONS, OTHERS, range(2)):
-        said = f"{lesson}: {change.__name__}, {seed}"
+    for lesson, change, seed in product(LESSONS, CHANGES, range(2)):
+        said = f"{lesson}: {change}, {seed}"
         at = Subject(LESSONS[lesson], random.Random(said))
-        if is_made(at, change.__name__):
+        if is_made(at, change):
             yield said, at
 
 

