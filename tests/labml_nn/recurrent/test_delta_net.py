@@ -12,22 +12,6 @@ from labml_nn.recurrent.delta_net import (
 )
 from labml_nn.recurrent.gated_delta_net import GatedDeltaNet, gated_delta_rule_chunks
 
-T, B, H, D, DV, C = 9, 2, 3, 5, 7, 11
-
-
-@pytest.fixture(autouse=True)
-def seeded():
-    torch.manual_seed(0)
-
-
-def close(ours, theirs, tolerance=1e-10):
-    for a, b in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance)
-
-
-def mixer(kind, **config):
-    return kind(C, H, **{"d_k": D, "d_v": DV} | config).double()
-
 
 def test_a_language_model_has_the_layers_that_its_configuration_says():
     for gated, kind in ((False, DeltaNet), (True, GatedDeltaNet)):
@@ -35,14 +19,6 @@ def test_a_language_model_has_the_layers_that_its_configuration_says():
         layers = DeltaNetLanguageModel(config).layers
         assert {type(layer.mixer) for layer in layers} == {kind}
         assert layers[0].mixer.d_k == 5
-
-
-def test_a_gated_layer_with_open_gates_has_the_memory_of_one_without():
-    plain, gated = mixer(DeltaNet), mixer(GatedDeltaNet)
-    gated.load_state_dict(plain.state_dict(), strict=False)
-    nn.init.constant_(gated.A_log, -40.0)
-    x = torch.randn(T, B, C, dtype=torch.double)
-    close([gated(x)[1].memory], [plain(x)[1].memory])
 
 
 @pytest.mark.parametrize(
@@ -57,7 +33,7 @@ def test_rates_reach_two_only_where_they_may(monkeypatch, kind, chunks, allowed,
         return chunks(q, k, v, beta, *rest)
 
     monkeypatch.setattr(f"{chunks.__module__}.{chunks.__name__}", recording)
-    layer = mixer(kind, allow_neg_eigval=allowed)
+    layer = kind(11, 3, d_k=5, d_v=7, allow_neg_eigval=allowed)
     nn.init.constant_(layer.beta.weight, 50.0)
-    layer(torch.rand(T, B, C, dtype=torch.double))
+    layer(torch.rand(9, 2, 11))
     torch.testing.assert_close(rates[0].max().item(), most)

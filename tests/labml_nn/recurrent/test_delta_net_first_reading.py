@@ -72,6 +72,8 @@ def test_numbers_on_the_way():
         f"you get {APPLES:.0f} apples and {PEARS:.0f} pears",
         f"linear attention has a loss of {LINEAR} nats per character and DeltaNet {DELTA}",
         f"It has {FORGETS}.",
+        f"\\frac12 (1 - S)^2 = {(1 - 3) ** 2 / 2:.0f}$",
+        f"$-(1 - S) = {-(1 - 3)}$",
         f"A guess finds {100 / figures.PAIRS:.1f} %",
         f"finds {100 * figures._of_all(None):.0f} % of all pairs",
         f"it is less, {100 * figures._of_all(1.0):.0f} %",

@@ -227,12 +227,6 @@ def test_the_losses_with_and_without_feedback():
     assert all(f > t for f, t in zip(table[1], table[0][1:], strict=False))
 
 
-def test_the_shares_of_the_trained_model():
-    model = labml_nn.load(RESULTS / "feedback/model")
-    shares = model.transformer.weights.softmax(0).tolist()
-    assert min(shares) == shares[-1] and "it gave the top layer the smallest share" in PAGE.text
-
-
 def test_the_share_of_the_tables_of_distances():
     told = PAGE.numbers(r"4,096 rows.*? (\d+) % of the parameters.* (\d+) %\. A text of 128")
     for shared, percent in zip((True, False), told, strict=True):
