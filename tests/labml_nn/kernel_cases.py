@@ -95,7 +95,7 @@ def observe(case: Case, module: nn.Module, inputs: dict[str, Any]) -> Observed:
     return seen
 
 
-def assert_same(actual: Observed, expected: Observed, case: Case, what: str = "") -> None:
+def assert_same(actual: Observed, expected: Observed, case: Case) -> None:
     tolerance = case.tolerance * (1e-3 if case.dtype == torch.float64 else 1.0)
     torch.testing.assert_close(
         {"outputs": actual.outputs, **actual.gradients},
@@ -103,7 +103,6 @@ def assert_same(actual: Observed, expected: Observed, case: Case, what: str = ""
         rtol=tolerance,
         atol=tolerance,
         equal_nan=True,
-        msg=lambda message: f"{what}: {message}",
     )
 
 
@@ -453,7 +452,7 @@ def elman() -> nn.Module:
     return network
 
 
-# The lessons' modules, on which `test_kernels.py` tries whatever users do to modules.
+# The lessons' modules, on which `changes.py` tries whatever users do to modules.
 def feedback() -> nn.Module:
     return FeedbackTransformer(
         feedback_layer(FeedbackAttention(H, C, 0.0), FeedForward(C, 8, 0.0)), 2

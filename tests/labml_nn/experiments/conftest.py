@@ -1,7 +1,7 @@
 """A small text, and small runs on it that are trained once."""
 
 import pytest
-from small_commands import SMALL, write_text
+from small_commands import SMALL, SPEECHES
 
 from labml_nn.experiments.command_line import main
 
@@ -9,7 +9,9 @@ from labml_nn.experiments.command_line import main
 @pytest.fixture(scope="session")
 def text_file(tmp_path_factory):
     """Speeches enough for a model of replies."""
-    return write_text(tmp_path_factory.mktemp("text") / "small.txt")
+    path = tmp_path_factory.mktemp("text") / "small.txt"
+    path.write_text(SPEECHES * 12)
+    return path
 
 
 @pytest.fixture(scope="session")

@@ -31,8 +31,3 @@ SMALL = {
     for name in labml_nn.models()
 }
 SMALL["feedback"] += ("--initial-seq-len", "5", "--grow-steps", "3")
-
-
-def write_text(path):
-    path.write_text(SPEECHES * 12)
-    return path
