@@ -99,10 +99,8 @@ import numpy as np
 sys.path.insert(0, "{packages}")
 from theirs.deep import Layer
 
-
 def trace(T, C):
     Layer().run(np.ones((1, C)))
-
 
 def replay():
     '''Their layer runs

@@ -3,13 +3,10 @@
 import shutil
 import zipfile
 from pathlib import Path
-from typing import Any
 
 from site_tools import SITE, build, edit, faults, make_site, options, pages, read, succeed, tree
 
 from pylit.build import Builder
-from pylit.model import GeneratedPage
-from pylit.site.inputs import Site
 from pylit.site.options import THEME
 from pylit.site.stages import draft_pages
 
@@ -147,7 +144,7 @@ def test_a_folder_that_is_not_ours_is_refused_before_any_work(tmp_path: Path) ->
 
 
 def test_without_the_drafts_that_wait_in_the_cache_there_is_no_site(tmp_path, monkeypatch):
-    def emptied(site: Site, *given: Any) -> list[GeneratedPage]:
+    def emptied(site, *given):
         pairs = draft_pages(site, *given)
         shutil.rmtree(site.cache.folder)
         return pairs

@@ -32,7 +32,6 @@ Three.
 
 from pkg.two import two
 
-
 def thrice(n: int) -> int:
     """Takes $n$."""
     return 3 * n
@@ -40,7 +39,6 @@ def thrice(n: int) -> int:
 TRACE = """\
 import numpy as np
 from pkg.three import thrice
-
 
 def trace_it(T):
     thrice(np.ones(T, dtype="float32"))

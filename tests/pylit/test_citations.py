@@ -107,7 +107,6 @@ title: The <first>
 As [@first2017, §2] say.
 """
 
-
 class One:
     """Says [@lone1990]."""
 
@@ -139,6 +138,6 @@ def test_works_are_listed_with_who_cites_them_and_shown_before_links_are_followe
     assert (dated.drafted, dated.rendered) == (1, 2)
     assert "Says Lone 1991." in read(tmp_path, "assets/previews/pkg/one.js")
     edit(tmp_path, "pkg/one.py", "[@lone1990]", "[@lone1991]")
-    assert faults(build(tmp_path)) == [("pkg/one.py", 11, "citation")]
+    assert faults(build(tmp_path)) == [("pkg/one.py", 10, "citation")]
     assert not build(tmp_path, sources=(tmp_path / "pkg",)).report.failed
     assert not (tmp_path / "site/bibliography.html").exists(), "another's package has none"

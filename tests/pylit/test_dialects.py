@@ -146,21 +146,18 @@ def test_citations_lead_to_their_works_in_the_same_note() -> None:
     assert second == first.replace("cite:1", "cite:9")
 
 
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
+def test_a_fault_has_its_line() -> None:
+    for text, line in (
         (NUMPY.replace("It goes", "![](a.png)"), 10),
         (GOOGLE.replace("goes on", "![](a.png)"), 3),
         (SPHINX.replace("fails", "![](a.png)"), 4),
         (".. note:: x\n\n   - ![](a.png)", 3),
-    ],
-)
-def test_a_fault_has_its_line(text: str, line: int) -> None:
-    report = Report()
-    render(text, docstrings="auto", report=report)
-    found = next(iter(report))
-    assert (found.code, found.line) == ("image-alt", line)
-    assert "![](" in found.source_line
+    ):
+        report = Report()
+        render(text, docstrings="auto", report=report)
+        found = next(iter(report))
+        assert (found.code, found.line) == ("image-alt", line)
+        assert "![](" in found.source_line
 
 
 def test_faults_are_errors_where_the_settings_name_the_dialect() -> None:
@@ -170,19 +167,16 @@ def test_faults_are_errors_where_the_settings_name_the_dialect() -> None:
         assert [found.severity for found in report] == [severity]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+def test_a_preview_shows_no_sections() -> None:
+    for text, expected in (
         (NUMPY, "<p>Find edges.</p>\n"),
         (GOOGLE, "<p>Draw.</p>\n"),
         (SPHINX, "<p>Invoke it.</p>\n"),
         (":param x: it\n\nWords.", ""),
         ("Parameters\n----------\nx : int\n    It.", ""),
         ("!!! note\n    It.\n\nWords.", "<p>Words.</p>\n"),
-    ],
-)
-def test_a_preview_shows_no_sections(text: str, expected: str) -> None:
-    assert render(text, docstrings="auto").lead == expected
+    ):
+        assert render(text, docstrings="auto").lead == expected
 
 
 _PIECES = [

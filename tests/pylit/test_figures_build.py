@@ -186,11 +186,9 @@ import time
 from pathlib import Path
 from pylit.figures.draw import Figure, Plot
 
-
 def asleep(process):
     Path(__file__).with_name("pid").write_text(str(process))
     time.sleep(600)
-
 
 """
 FORKED = """def sleeps():
@@ -206,7 +204,6 @@ BUILD = """
 import sys
 from pathlib import Path
 from site_tools import build
-
 build(Path(sys.argv[1]), worker=None)
 """
 

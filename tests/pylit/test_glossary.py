@@ -93,7 +93,6 @@ summary: About the hidden state.
 A hidden state is a state.
 """
 
-
 class One:
     """Its state."""
 
