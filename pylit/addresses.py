@@ -4,6 +4,7 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Iterable
+from functools import lru_cache
 from itertools import count
 from unicodedata import category
 from urllib.parse import quote, unquote
@@ -108,11 +109,16 @@ def relative(from_url: str, to_url: str) -> str:
     path, hash_, anchor = to_url.partition("#")
     if path in ("", from_url) and anchor:
         return f"#{anchor}"
-    result = posixpath.relpath(path or from_url, posixpath.dirname(from_url) or ".")
-    result += "/" * path.endswith("/")
+    result = _path(from_url.rpartition("/")[0], path or from_url) + "/" * path.endswith("/")
     # "a:b.html" would be read as an address with the scheme "a".
     scheme = ":" in result.partition("/")[0]
     return "./" * scheme + result + hash_ + anchor
+
+
+@lru_cache(maxsize=10_000)
+def _path(folder: str, path: str) -> str:
+    """The menu and the bar of each page have the same links as those of its neighbours."""
+    return posixpath.relpath(path, folder or ".")
 
 
 class Anchors:

@@ -96,10 +96,10 @@ def _fault(
     if parts.path.startswith("/"):
         hint = "write the address relative to the page, so that it works from any folder"
         return "link-broken", f"`{href}` starts at the root of the server", hint
-    path = unquote(parts.path)
-    target = posixpath.normpath(posixpath.join(posixpath.dirname(url), path)) if path else url
+    target = _target(url.rpartition("/")[0], parts.path) if parts.path else url
     if target not in files:
-        return "link-broken", f"`{href}` leads to no page", _nearest(path, target, files)
+        hint = _nearest(unquote(parts.path), target, files)
+        return "link-broken", f"`{href}` leads to no page", hint
     anchor = unquote(parts.fragment)
     # The empty fragment is the top of the page; a text fragment is for the browser.
     if not anchor or anchor.startswith(":~:") or target not in anchors:
@@ -111,6 +111,11 @@ def _fault(
 
 
 _split = lru_cache(maxsize=100_000)(urlsplit)
+
+
+@lru_cache(maxsize=100_000)
+def _target(folder: str, path: str) -> str:
+    return posixpath.normpath(posixpath.join(folder, unquote(path)))
 
 
 def _nearest(path: str, target: str, files: set[str]) -> str:

@@ -24,7 +24,7 @@ from pylit.addresses import (
     slugify,
     text_url,
 )
-from pylit.model import Draft, Module, NoteHtml, SiteView
+from pylit.model import CodeLine, Draft, Module, NoteHtml, SiteView
 from pylit.notes.markdown import EXERCISES
 from pylit.notes.tex import Typeset, fill, typeset_formula
 from pylit.pages.excerpts import Shown
@@ -309,11 +309,16 @@ def _environment(folders: tuple[Path, ...], stamp: str) -> Environment:
         keep_trailing_newline=True,
     )
     environment.filters["breakable"] = breakable
+    environment.filters["short"] = _short
     environment.filters["slug"] = slugify
-    environment.filters["room"] = _room
     environment.filters["indentation"] = indentation
-    environment.filters["arguments"] = arguments
+    environment.filters["lines"] = code_lines
     return environment
+
+
+def _short(title: str) -> str:
+    """A title without what it is also called."""
+    return title.partition(" (")[0].partition("（")[0]
 
 
 def _room(columns: int) -> str:
@@ -323,17 +328,47 @@ def _room(columns: int) -> str:
     return next((f"w{room}" for room in _ROOMS if columns <= room), "over")
 
 
+def code_lines(block: Block, shapes: ModuleShapes) -> Markup:
+    """HTML of lines of code: each is its number, which the style sheet counts, and its tokens.
+
+    What its run made of it comes right before the line's end: out of the flow where there is room,
+    so that the text of the code stays whole.
+    """
+    below = arguments(block) if shapes.chips else range(0)
+    found = []
+    for number, html in block.lines:
+        chips = _chip(shapes, number, below) if number in shapes.chips else ""
+        if number == below.stop:
+            made = (shapes.chips[each] for each in below if each in shapes.chips)
+            chips += "".join(f'<samp class="all"><i>{chip}</i></samp>' for chip in made)
+        kind = "n u" if number in shapes.unreached else "n"
+        found.append(f'<i class="{kind}" id="L{number}"></i>{html}{chips}')
+    return Markup("\n".join(found))
+
+
+def _chip(shapes: ModuleShapes, number: int, below: range) -> str:
+    """What stands at the end of a line, and whether a phone shows it below the signature."""
+    kind = _room(shapes.widths[number]) + (" of" if number in below else "")
+    marked = f' class="{kind}"' if kind else ""
+    return f"<samp{marked}><i>{shapes.chips[number]}</i></samp>"
+
+
 def arguments(block: Block) -> range:
     """The lines of arguments in a signature of several lines; `stop` is the line that ends it.
 
     A phone shows the shapes of arguments below the signature.
     """
-    texts = [unescape(_TAG.sub("", line.html)).strip() for line in block.lines]
+    texts = [text.strip() for text in _texts(block.lines)]
     start = next((i for i, text in enumerate(texts) if text.startswith(("def ", "async def "))), -1)
     if start < 0 or texts[start].endswith(":"):
         return range(0)
     end = next((i for i, text in enumerate(texts) if i > start and text.startswith(")")), start)
     return range(block.lines[start].number + 1, block.lines[end].number)
+
+
+def _texts(lines: Iterable[CodeLine]) -> list[str]:
+    """The texts of lines of code, without their tags."""
+    return unescape(_TAG.sub("", "\n".join(line.html for line in lines))).split("\n")
 
 
 def indentation(blocks: Iterable[Block]) -> Markup:
@@ -342,7 +377,7 @@ def indentation(blocks: Iterable[Block]) -> Markup:
     And how far in a line goes on that has no room there (`--to`), so that no part of the block
     stands further left than the line that it belongs to.
     """
-    texts = [unescape(_TAG.sub("", line.html)) for block in blocks for line in block.lines]
+    texts = _texts(line for block in blocks for line in block.lines)
     least = min((len(text) - len(text.lstrip()) for text in texts if text.strip()), default=0)
     parts = [f"--in:{least}"] if least else []
     parts += [f"--to:{columns}"] if (columns := hanging(texts, least)) else []
@@ -351,4 +386,4 @@ def indentation(blocks: Iterable[Block]) -> Markup:
 
 def breakable(note: str) -> Markup:
     """The HTML of a note, with the class ``l`` on what is too long for a line of its own."""
-    return Markup(_LONG.sub(r'\g<0> class="l"', note))
+    return Markup(_LONG.sub(lambda found: f'{found[0]} class="l"', note))

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from types import MappingProxyType
 from typing import Any
 
@@ -21,6 +21,7 @@ from pygments.token import Comment, Generic, Keyword, Literal, Name, Operator, _
 from pygments.util import ClassNotFound
 
 from pylit.model import Link
+from pylit.source.scopes import statements
 
 #: Longer lines are data, not code to read: they are shown as they are.
 MAX_LINE_LENGTH = 2000
@@ -77,7 +78,7 @@ def highlight(
     tokens = _tokens(shown, language)
     pieces = _lines(_python(tokens) if language == "python" else tokens)
     return tuple(
-        escape(line) if bare else _muted(piece, names[number], href, quiet.get(number, ()))
+        escape(line) if bare else _line(piece, names.get(number, {}), href, quiet.get(number, ()))
         for number, (line, bare, piece) in enumerate(zip(lines, plain, pieces, strict=True), 1)
     )
 
@@ -166,17 +167,23 @@ def quiet_spans(tree: ast.Module, lines: Sequence[str]) -> Mapping[int, list[tup
     functions that are named ``check_…``.
     """
     spans: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.arg | ast.AnnAssign) and node.annotation:
+    for node in statements(tree):
+        if isinstance(node, ast.AnnAssign):
             _add_span(spans, node.annotation, lines, ":")
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.returns:
-            _add_span(spans, node.returns, lines, "->")
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            arguments = node.args
+            lists = arguments.posonlyargs, arguments.args, arguments.kwonlyargs
+            for argument in (*chain(*lists), arguments.vararg, arguments.kwarg):
+                if argument and argument.annotation:
+                    _add_span(spans, argument.annotation, lines, ":")
+            if node.returns:
+                _add_span(spans, node.returns, lines, "->")
         elif _checks(node) or (isinstance(node, ast.If) and all(map(_checks, node.body))):
             _add_span(spans, node, lines)
     return spans
 
 
-def _checks(node: ast.AST) -> bool:
+def _checks(node: ast.stmt) -> bool:
     """Whether a statement only checks something."""
     call = node.value if isinstance(node, ast.Expr) else None
     named = call.func if isinstance(call, ast.Call) else None
@@ -200,16 +207,16 @@ def _add_span(
         spans[number].append((start, end))
 
 
-def _muted(
+def _line(
     pieces: Sequence[Piece],
     names: _Names,
     href: Callable[[Link], str],
     spans: Sequence[tuple[int, int]],
 ) -> str:
     """HTML of the pieces of a line, with an element around each of some spans."""
-    cuts = sorted({offset for span in spans for offset in span})
-    if not cuts:
+    if not spans:
         return _emit(pieces, names, href)
+    cuts = sorted({offset for span in spans for offset in span})
     parts: list[list[Piece]] = [[] for _ in range(len(cuts) + 1)]
     start = 0
     for kind, text in pieces:
@@ -239,19 +246,22 @@ def _emit(
         done = 0
         for word in _IDENTIFIER.finditer(text) if names and kind not in ("hs", "hc") else ():
             if place := names.get(start + word.start()):
-                found.append(_span(kind, text[done : word.start()]))
+                if done < word.start():
+                    found.append(_span(kind, text[done : word.start()]))
                 found.append(_name(*place, href, kind, word[0]))
                 done = word.end()
-        found.append(_span(kind, text[done:]))
+        if done < len(text):
+            found.append(_span(kind, text[done:]))
         start += len(text)
     return "".join(found)
 
 
 def _span(kind: str, text: str) -> str:
-    shown = text.rstrip()
-    if not kind or not shown:
+    shown = text.rstrip() if kind else ""
+    if not shown:
         return escape(text)
-    return f'<span class="{kind}">{escape(shown)}</span>{escape(text[len(shown) :])}'
+    blanks = escape(text[len(shown) :]) if len(shown) < len(text) else ""
+    return f'<span class="{kind}">{escape(shown)}</span>{blanks}'
 
 
 def _name(link: Link | None, mark: str, href: Callable[[Link], str], kind: str, text: str) -> str:

@@ -12,8 +12,6 @@ from importlib.metadata import (
 )
 from pathlib import Path
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
 
 @dataclass(frozen=True, slots=True)
 class Installed:
@@ -65,6 +63,9 @@ def fits(version: str, bounds: str) -> bool | None:
 
     ``2.13.0+cpu`` is 2.13, and a version before it is released counts, too.
     """
+    # Only pages of notes on other code have versions, and this is slow to import.
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
     try:
         return SpecifierSet(bounds).contains(version, prereleases=True)
     except InvalidSpecifier:

@@ -8,10 +8,10 @@ warning says so.
 """
 
 import re
-import urllib.request
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache, reduce
+from operator import or_
 from pathlib import Path
 
 from pylit.cache import digest, user_cache
@@ -20,7 +20,7 @@ from pylit.model import Definition, DefinitionKind, PageLink, Target
 
 #: Seconds without an answer, and bytes: numpy's inventory has 200 KB.
 _PATIENCE, _MOST = 5, 10_000_000
-_OBJECT = re.compile(r"(\S+)\s+py:(\w+)\s+-?\d+\s+(\S+)\s")
+_OBJECT = re.compile(r"^(\S+)[ \t]+py:(\w+)[ \t]+-?\d+[ \t]+(\S+)[ \t]", re.MULTILINE)
 #: Kind of a definition -> its role; what has another role is taken for a function.
 _ROLES: Mapping[DefinitionKind, str] = {
     "module": "module",
@@ -36,6 +36,34 @@ ADDRESSES = {
     "python": "https://docs.python.org/3/",
     "pytorch": "https://docs.pytorch.org/docs/stable/",
 }
+
+
+class Inventory(Mapping[str, Target]):
+    """Names with their addresses. A target is made when it is asked for: of thousands, few are.
+
+    Args:
+        entries: The role of each name, and its address, in which ``$`` at the end is the name.
+    """
+
+    def __init__(self, entries: Mapping[str, tuple[str, str]]) -> None:
+        self._entries = entries
+
+    def __or__(self, other: "Inventory") -> "Inventory":
+        return Inventory({**self._entries, **other._entries})
+
+    def __getitem__(self, name: str) -> Target:
+        role, url = self._entries[name]
+        definition = Definition(_KINDS.get(role, "function"), name, "", 0, "")
+        return Target(definition, url[:-1] + name if url.endswith("$") else url)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
 
 
 def inventory(
@@ -65,16 +93,16 @@ def _object(name: str, role: str, priority: int, url: str, shown: str = "-") -> 
 
 
 @cache
-def documented() -> dict[str, Target]:
+def documented() -> Mapping[str, Target]:
     """The names that are documented by Python or PyTorch."""
     files = ((DOCUMENTED / f"{name}.inv", address) for name, address in ADDRESSES.items())
     found = (read_inventory(path.read_bytes(), address) for path, address in files)
-    return {name: target for names in found for name, target in names.items()}
+    return reduce(or_, found)
 
 
-def read_inventories(wanted: Sequence[str], root: Path, report: Report) -> dict[str, Target]:
+def read_inventories(wanted: Sequence[str], root: Path, report: Report) -> Inventory:
     """The documented names of other projects; `wanted` are the values of the setting."""
-    found: dict[str, Target] = {}
+    found = Inventory({})
     for each in wanted:
         address, _, path = each.partition(" ")
         address = address.removesuffix("objects.inv").rstrip("/") + "/"
@@ -106,8 +134,11 @@ def _answer(address: str) -> tuple[bytes, str]:
     """What a server sends, or why it does not. It is asked once: a server of pages builds often."""
     if not address.startswith(("https://", "http://")):
         return b"", "its address does not begin with https://"
+    # Nearly no build asks a server, and what it takes to ask is slow to import.
+    from urllib.request import urlopen
+
     try:
-        with urllib.request.urlopen(f"{address}objects.inv", timeout=_PATIENCE) as answer:
+        with urlopen(f"{address}objects.inv", timeout=_PATIENCE) as answer:
             data: bytes = answer.read(_MOST)
         read_inventory(data)
     except (OSError, ValueError, zlib.error) as error:
@@ -116,7 +147,7 @@ def _answer(address: str) -> tuple[bytes, str]:
 
 
 @cache
-def read_inventory(data: bytes, address: str = "") -> dict[str, Target]:
+def read_inventory(data: bytes, address: str = "") -> Inventory:
     """The names of an inventory, with their addresses below that of its project.
 
     Raises:
@@ -126,10 +157,5 @@ def read_inventory(data: bytes, address: str = "") -> dict[str, Target]:
     if len(head) < 4 or head[0] != b"# Sphinx inventory version 2":
         raise ValueError("it is no inventory of Sphinx, version 2")
     unpacked = zlib.decompressobj().decompress(packed, 10 * _MOST).decode("utf-8")
-    found = {}
-    for entry in filter(None, map(_OBJECT.match, unpacked.split("\n"))):
-        name, role, place = entry.groups()
-        place = place[:-1] + name if place.endswith("$") else place
-        definition = Definition(_KINDS.get(role, "function"), name, "", 0, "")
-        found[name] = Target(definition, address + place)
-    return found
+    found = _OBJECT.findall(unpacked)
+    return Inventory({name: (role, address + place) for name, role, place in found})

@@ -112,7 +112,8 @@ class Values:
 
     def target(self, dotted: str) -> Target | None:
         """Where a name is defined in the project, or documented by Python or PyTorch."""
-        return self._lookup(dotted) or documented().get(dotted)
+        known = documented()
+        return self._lookup(dotted) or (known[dotted] if dotted in known else None)
 
     def kind(self, dotted: str) -> str:
         """The kind of definition that a full name has; empty if it has none."""

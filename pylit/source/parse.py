@@ -19,7 +19,15 @@ from typing import Literal, NamedTuple
 from pylit.diagnostics import Report
 from pylit.model import Definition, Module, Note, Section, SourceFile, Span
 from pylit.source.pages import split_front_matter
-from pylit.source.scopes import Definer, Scopes, cut, decorators, name_of, read_scopes
+from pylit.source.scopes import (
+    Definer,
+    Scopes,
+    cut,
+    decorators,
+    name_of,
+    read_scopes,
+    statements,
+)
 
 # Directives to tools, which stay in the code.
 _PRAGMA = re.compile(
@@ -295,7 +303,7 @@ def _attribute_docstrings(tree: ast.Module) -> Iterator[tuple[ast.stmt, ast.stmt
     string below it (PEP 257).
     """
     bodies = [tree.body]
-    for node in ast.walk(tree):
+    for node in statements(tree):
         if isinstance(node, ast.ClassDef) or getattr(node, "name", "") == "__init__":
             bodies.append(getattr(node, "body", []))
     for above, below in (pair for body in bodies for pair in pairwise(body)):

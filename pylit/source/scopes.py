@@ -53,6 +53,8 @@ class Binding(NamedTuple):
 
 
 UNKNOWN = Binding("unknown")
+#: Where syntax keeps statements: nine of ten nodes are expressions, which hold none.
+_BODIES = ("body", "orelse", "handlers", "finalbody", "cases")
 #: Names, each with all of its bindings.
 Bindings = dict[str, list[Binding]]
 
@@ -317,3 +319,14 @@ def place(node: ast.AST, lines: Sequence[str]) -> Position | None:
 def cut(line: str, start: int, stop: int | None) -> str:
     """A slice of a line by the columns of the syntax tree, which count bytes of UTF-8."""
     return line.encode()[start:stop].decode(errors="ignore")
+
+
+def statements(tree: ast.Module) -> Iterator[ast.stmt]:
+    """Every statement of a module, at any depth. The order is none to rely on."""
+    pending: list[ast.AST] = [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.stmt):
+            yield node
+        for name in _BODIES:
+            pending += getattr(node, name, ())
