@@ -112,8 +112,9 @@ class Values:
 
     def target(self, dotted: str) -> Target | None:
         """Where a name is defined in the project, or documented by Python or PyTorch."""
-        known = documented()
-        return self._lookup(dotted) or (known[dotted] if dotted in known else None)
+        if target := self._lookup(dotted):
+            return target
+        return documented()[dotted] if dotted in documented() else None
 
     def kind(self, dotted: str) -> str:
         """The kind of definition that a full name has; empty if it has none."""
