@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, reduce
 from operator import or_
 from pathlib import Path
+from typing import Any
 
 from pylit.cache import digest, user_cache
 from pylit.diagnostics import Diagnostic, Report, Severity
@@ -56,8 +57,9 @@ class Inventory(Mapping[str, Target]):
         definition = Definition(_KINDS.get(role, "function"), name, "", 0, "")
         return Target(definition, url[:-1] + name if url.endswith("$") else url)
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._entries
+    def get(self, name: str, default: Any = None) -> Any:
+        """The target of a name. Most that are asked for have none, and an exception is slow."""
+        return self[name] if name in self._entries else default
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)

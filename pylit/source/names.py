@@ -112,9 +112,7 @@ class Values:
 
     def target(self, dotted: str) -> Target | None:
         """Where a name is defined in the project, or documented by Python or PyTorch."""
-        if target := self._lookup(dotted):
-            return target
-        return documented()[dotted] if dotted in documented() else None
+        return self._lookup(dotted) or documented().get(dotted)
 
     def kind(self, dotted: str) -> str:
         """The kind of definition that a full name has; empty if it has none."""
