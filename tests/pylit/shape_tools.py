@@ -6,7 +6,6 @@ import re
 import sys
 from base64 import b64decode
 from pathlib import Path
-from textwrap import dedent
 from types import ModuleType
 
 import torch
@@ -45,10 +44,9 @@ def run(module: Module, trace: str) -> list[Traced]:
     module_type = ModuleType("m")
     sys.modules["m"] = module_type
     exec(compile(module.source.text, path, "exec"), vars(module_type))
-    text = dedent(trace)
     names = dict(vars(module_type))
-    exec(compile(text, "traces/m.py", "exec"), names)
-    functions, report = read_traces(text, "traces/m.py", AXES)
+    exec(compile(trace, "traces/m.py", "exec"), names)
+    functions, report = read_traces(trace, "traces/m.py", AXES)
     assert not len(report), [str(d) for d in report]
     found = []
     for function in functions:
