@@ -65,6 +65,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -376,4 +377,5 @@ def visible(token: str) -> str:
         SIGNS.get(sign, sign if sign.isprintable() else f"\\u{ord(sign):04x}")
         for sign in token
     ]
-    return "".join(shown[:13]) + "…" * (len(shown) > 13) or "∅"
+    fitting = sum(length <= 13 for length in accumulate(map(len, shown)))
+    return "".join(shown[:fitting]) + "…" * (fitting < len(shown)) or "∅"

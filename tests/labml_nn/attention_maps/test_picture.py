@@ -89,6 +89,6 @@ def test_any_token_makes_a_drawing(token):
 
 
 def test_invisible_characters():
-    tokens = (" the", "\r\n", "", "\u200b", "<b>&", "honorificabilitudinitatibus")
-    shown = ["␣the", "␍↵", "∅", "\\u200b", "<b>&", "honorificabil…"]
+    tokens = (" the", "\r\n", "", "\u200b", "<b>&", "honorificabilitudinitatibus", "00" + "\b" * 3)
+    shown = ["␣the", "␍↵", "∅", "\\u200b", "<b>&", "honorificabil…", "00\\u0008…"]
     assert list(map(visible, tokens)) == shown
