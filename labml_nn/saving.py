@@ -64,6 +64,25 @@ def user_path(path: Folder) -> Path:
         ) from None
 
 
+def cache_folder() -> Path:
+    """
+    ## Where files are kept that can be made or fetched again
+
+    `$XDG_CACHE_HOME/labml_nn`, by default `~/.cache/labml_nn`. Raises
+    `FileNotFoundError` for a user without a home folder, as in some containers, unless
+    `XDG_CACHE_HOME` is set.
+    """
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    if Path(named).is_absolute():
+        return Path(named, "labml_nn")
+    try:
+        return Path.home() / ".cache/labml_nn"
+    except RuntimeError:
+        raise FileNotFoundError(
+            "the user has no home folder; XDG_CACHE_HOME can name a folder for caches"
+        ) from None
+
+
 def save_model(model: nn.Module, name: str, config: Any, folder: Folder) -> None:
     """
     ## Save

@@ -45,7 +45,7 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
-from labml_nn.kernels.build import cache
+from labml_nn.saving import cache_folder
 from labml_nn.saving import replace as write_files
 
 __all__ = ["INSTALL", "find_text", "read_plays"]
@@ -72,7 +72,7 @@ def find_text() -> str:
     `FileNotFoundError` with the reason of each source if none has it.
     """
     try:
-        path, reasons = cache() / FILE, []
+        path, reasons = cache_folder() / FILE, []
     except FileNotFoundError as error:
         path, reasons = None, [f"the cache: {error}"]
     sources: list[tuple[str, Callable[[], bytes]]] = [

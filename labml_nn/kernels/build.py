@@ -68,6 +68,8 @@ from pathlib import Path
 
 import torch
 
+from labml_nn.saving import cache_folder
+
 #: The folders of all kernels, and the headers that they share.
 SHARED = Path(__file__).parent / "cpp"
 COMPILERS = ("c++", "g++", "clang++")
@@ -103,14 +105,14 @@ class Library:
     ## A loaded library
 
     * `lanes` is the number of floats in a vector
-    * `task_size` is the size of its structure in bytes, to compare with that in Python
+    * `args_size` is the size of its structure in bytes, to compare with that in Python
     """
 
     def __init__(self, name: str, functions: tuple[str, ...], path: Path) -> None:
         """Raises `OSError` if `path` is not the kernel `name` with these functions."""
         library = ctypes.CDLL(str(path))
         try:
-            self.lanes, self.task_size = library.lanes(), library.task_size()
+            self.lanes, self.args_size = library.lanes(), library.args_size()
             self._functions = {
                 each: getattr(library, f"{name}_{each}") for each in functions
             }
@@ -120,13 +122,13 @@ class Library:
             function.argtypes = [ctypes.c_void_p]
             function.restype = ctypes.c_char_p
 
-    def run(self, function: str, task: ctypes.Structure) -> None:
+    def run(self, function: str, args: ctypes.Structure) -> None:
         """
         Calls a function with its structure. Other Python threads continue. Raises
         `RuntimeError` with what is wrong with the sizes in the structure: then nothing
         was read and nothing was written.
         """
-        message = self._functions[function](ctypes.byref(task))
+        message = self._functions[function](ctypes.byref(args))
         if message is not None:
             raise RuntimeError(
                 f"{message.decode()}; the sizes do not belong together, please report "
@@ -262,7 +264,7 @@ class Extension:
         file any more. Raises `BuildError` with the reason if there is no library.
         """
         try:
-            folder = cache()
+            folder = cache_folder()
             for path in folder.glob(f"{self.key()}-*.so"):
                 if path.stem.endswith(f"-{_digest(path)}"):
                     return Library(self.name, self.functions, path)
@@ -276,19 +278,3 @@ class Extension:
                     return Library(self.name, self.functions, path)
             except OSError as second:
                 raise BuildError(f"{error}; {second}") from second
-
-
-def cache() -> Path:
-    """
-    Returns the directory in which libraries are kept. Raises `FileNotFoundError` for a
-    user without a home folder, as in some containers, unless `XDG_CACHE_HOME` is set.
-    """
-    named = os.environ.get("XDG_CACHE_HOME", "")
-    if Path(named).is_absolute():
-        return Path(named, "labml_nn")
-    try:
-        return Path.home() / ".cache/labml_nn"
-    except RuntimeError:
-        raise FileNotFoundError(
-            "the user has no home folder; XDG_CACHE_HOME can name a folder for caches"
-        ) from None

@@ -138,22 +138,22 @@ class Call:
     A pointer does not keep a tensor alive, so the call does.
     """
 
-    def __init__(self, library: Library, task: ctypes.Structure, like: Tensor) -> None:
-        """All buffers have the dtype and device of `like`; `task` is still empty."""
-        self.library, self.task, self.like = library, task, like
+    def __init__(self, library: Library, args: ctypes.Structure, like: Tensor) -> None:
+        """All buffers have the dtype and device of `like`; `args` is still empty."""
+        self.library, self.args, self.like = library, args, like
         self.lanes, self.panel = library.lanes, 2 * library.lanes
         self.tensors: dict[str, Tensor] = {}
         self.borrowed: list[Tensor] = []
 
     def run(self, name: str) -> None:
-        self.library.run(name, self.task)
+        self.library.run(name, self.args)
 
     def point(self, **tensors: Tensor | None) -> None:
         """Sets pointers to tensors, made contiguous first if they are not."""
         for name, tensor in tensors.items():
             if tensor is not None:
                 tensor = self.tensors[name] = tensor.contiguous().resolve_neg()
-            setattr(self.task, name, None if tensor is None else tensor.data_ptr())
+            setattr(self.args, name, None if tensor is None else tensor.data_ptr())
 
     def space(self, *shape: int) -> Tensor:
         """

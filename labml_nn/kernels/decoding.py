@@ -22,7 +22,7 @@ time to load the weights: 3.2 MB for four layers of 128 features, too large for 
 caches next to a core. [Performance](../../performance.md) compares the times. The
 kernel has three pages of C++:
 [products of a matrix and a vector](cpp/decoding/matrix_vector.h),
-[the step](cpp/decoding/decoding.cpp) and [its parameters](cpp/decoding/task.h).
+[the step](cpp/decoding/decoding.cpp) and [its parameters](cpp/decoding/args.h).
 
 **Limits.** The kernel computes in float32 on a CPU, in evaluation mode, without padding
 in the context, on one thread: two would have to synchronise after each product, every
@@ -233,7 +233,7 @@ NOT_DECODABLE = (
 
 # ## Parameters of the step
 #
-# The structures of `task.h`, field by field. Their meaning is explained there.
+# The structures of `args.h`, field by field. Their meaning is explained there.
 class Linear(ctypes.Structure):
     _fields_ = fields("rows columns", "", "weight bias")
 
@@ -260,7 +260,7 @@ class Layer(ctypes.Structure):
     ]
 
 
-class Task(ctypes.Structure):
+class Args(ctypes.Structure):
     _fields_ = [
         *fields("batch width layers position norm_first", "scale", ""),
         *fields("vocabulary positions wide_size scores_size", "", ""),
@@ -299,7 +299,7 @@ class DecoderStep(CompiledStep):
         self.tokens[: self.length] = window.tokens
         self.caches = [StaticCache(self.max_len, *pair) for pair in window.layers]
         self.held: list[Any] = []
-        self.task = self._task()
+        self.args = self._args()
 
     def state(self) -> Any:
         tokens = self.tokens[: self.length].clone()
@@ -325,16 +325,16 @@ class DecoderStep(CompiledStep):
             return last
         self.tokens[self.length] = tokens
         logits = torch.empty(self.batch, self.n_vocab, **FOR_CPP)
-        task = self.task
-        task.position = self.length
-        task.tokens, task.logits = tokens.data_ptr(), logits.data_ptr()
-        self.library.run("step", task)
+        args = self.args
+        args.position = self.length
+        args.tokens, args.logits = tokens.data_ptr(), logits.data_ptr()
+        self.library.run("step", args)
         self.length += 1
         return logits
 
     # The scale, positions and norm of embeddings are options of autoregressive models,
     # and fixed in an encoder-decoder.
-    def _task(self) -> Task:
+    def _args(self) -> Args:
         model: Any = self.model
         if isinstance(model, AutoregressiveTransformer):
             embedding, stack, top = model.embedding, model.stack, model.generator
@@ -349,7 +349,7 @@ class DecoderStep(CompiledStep):
         )
         self.held.append(layers)
         width = embedding.tokens.weight.shape[1]
-        task = Task(
+        args = Args(
             batch=self.batch,
             width=width,
             layers=len(layers),
@@ -374,20 +374,20 @@ class DecoderStep(CompiledStep):
                 to.cross_attention = self._attention(
                     layer.src_attn, layer.norm_src_attn, cache
                 )
-            task.source_lengths = self._pointer(self.given.source_mask.sum(0))
+            args.source_lengths = self._pointer(self.given.source_mask.sum(0))
 
         # Scratch memory for the longest rows.
         attentions = [(x.self_attention, x.cross_attention) for x in layers]
-        task.wide_size = max(
+        args.wide_size = max(
             *(2 * own.heads * (own.d_k + own.d_v) for own, _ in attentions),
             *(layer.up.rows for layer in layers),
             width,
         )
-        task.scores_size = max(x.capacity for pair in attentions for x in pair)
-        for name, size in {"x": width, "z": width, "wide": task.wide_size}.items():
-            setattr(task, name, self._pointer(zeros(self.batch, size)))
-        task.scores = self._pointer(zeros(task.scores_size))
-        return task
+        args.scores_size = max(x.capacity for pair in attentions for x in pair)
+        for name, size in {"x": width, "z": width, "wide": args.wide_size}.items():
+            setattr(args, name, self._pointer(zeros(self.batch, size)))
+        args.scores = self._pointer(zeros(args.scores_size))
+        return args
 
     def _layer(self, layer: Any, cache: StaticCache) -> Layer:
         network = layer.feed_forward

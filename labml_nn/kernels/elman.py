@@ -324,8 +324,8 @@ def layer_compiled(
     return states, states[-1].clone()  # as on the page, a tensor of its own
 
 
-class Task(ctypes.Structure):
-    """### Arguments in C++, in the order of `task.h`, where each is explained."""
+class Args(ctypes.Structure):
+    """### Arguments in C++, in the order of `args.h`, where each is explained."""
 
     _fields_ = fields(
         "threads workers steps batch width units activation block scratch_size",
@@ -350,21 +350,21 @@ MIN_WORK = 2**22
 
 def _prepare(library: Library, given: Arguments, nonlinearity: str) -> tuple[Call, int]:
     """Returns the call, and the largest number of sequences of a thread."""
-    call = Call(library, Task(), given.x)
-    task = call.task
-    task.steps, task.batch, task.width = given.x.shape
-    task.units = len(given.recurrent)
-    task.activation = NAMES.index(nonlinearity)
-    work = task.steps * task.batch * task.units * (task.units + task.width)
-    task.workers = max(1, min(torch.get_num_threads(), work // MIN_WORK))
-    task.threads = min(task.workers, task.batch)
+    call = Call(library, Args(), given.x)
+    args = call.args
+    args.steps, args.batch, args.width = given.x.shape
+    args.units = len(given.recurrent)
+    args.activation = NAMES.index(nonlinearity)
+    work = args.steps * args.batch * args.units * (args.units + args.width)
+    args.workers = max(1, min(torch.get_num_threads(), work // MIN_WORK))
+    args.threads = min(args.workers, args.batch)
     call.point(x=given.x, h_0=given.h_0, mask=given.mask)
-    return call, -(-task.batch // task.threads)
+    return call, -(-args.batch // args.threads)
 
 
 def _run(call: Call, name: str, scratch: int) -> None:
-    call.task.scratch_size = up_to(scratch, call.panel)
-    call.point(scratch=call.space(call.task.workers, call.task.scratch_size))
+    call.args.scratch_size = up_to(scratch, call.panel)
+    call.point(scratch=call.space(call.args.workers, call.args.scratch_size))
     call.run(name)
 
 
@@ -376,16 +376,16 @@ def compiled_forward(library: Library, given: Arguments, nonlinearity: str) -> T
     states.
     """
     call, sequences = _prepare(library, given, nonlinearity)
-    task = call.task
-    states = given.x.new_empty(task.steps, task.batch, task.units)
+    args = call.args
+    states = given.x.new_empty(args.steps, args.batch, args.units)
     call.point(
         recurrent=call.pack(given.recurrent.mT),
         input=call.pack(given.input.mT),
         bias=given.bias,
         states=states,
     )
-    task.block = -(-ROWS // sequences)
-    _run(call, "forward", task.block * sequences * (task.units + task.width))
+    args.block = -(-ROWS // sequences)
+    _run(call, "forward", args.block * sequences * (args.units + args.width))
     return states
 
 
@@ -402,7 +402,7 @@ def compiled_backward(
     Returns the gradients.
     """
     call, sequences = _prepare(library, given, nonlinearity)
-    task = call.task
+    args = call.args
     deltas, grad_h_0 = torch.empty_like(states), torch.empty_like(states[0])
     call.point(
         grad_states=grad_states,
@@ -418,16 +418,16 @@ def compiled_backward(
         call.point(**{name: total})
         return total[:, :columns]
 
-    recurrent = sum_of("grad_recurrent", task.units, task.units)
-    weight = sum_of("grad_input", task.units, task.width)
-    bias = None if given.bias is None else sum_of("grad_bias", 1, task.units)[0]
+    recurrent = sum_of("grad_recurrent", args.units, args.units)
+    weight = sum_of("grad_input", args.units, args.width)
+    bias = None if given.bias is None else sum_of("grad_bias", 1, args.units)[0]
 
     # The gradient of the inputs is computed last. If its rows are as long as those of
     # $\delta$, it overwrites them.
-    is_same_size = task.width == task.units
+    is_same_size = args.width == args.units
     grad_x = deltas if is_same_size else given.x.new_empty(given.x.shape)
     call.point(grad_x=grad_x, input=call.pack(given.input))
-    _run(call, "backward", max(sequences, ROWS) * task.units)
+    _run(call, "backward", max(sequences, ROWS) * args.units)
     return Arguments(grad_x, grad_h_0, recurrent, weight, bias, None)
 
 
@@ -495,11 +495,11 @@ class ElmanStep(CompiledStep):
 
         self.rows = state.transpose(0, 1).flatten(1).clone()
         self.call = call = Call(library, Decoding(), self.rows)
-        task, padding = call.task, model.config.padding_token
-        task.batch, task.layers, task.units = self.batch, len(cells), units
-        task.vocabulary = self.n_vocab
-        task.activation = NAMES.index(cells[0].nonlinearity)
-        task.padding = -1 if padding is None else padding
+        args, padding = call.args, model.config.padding_token
+        args.batch, args.layers, args.units = self.batch, len(cells), units
+        args.vocabulary = self.n_vocab
+        args.activation = NAMES.index(cells[0].nonlinearity)
+        args.padding = -1 if padding is None else padding
         call.point(
             table=cells[0].input(model.input_projection(embedding * model.scale)),
             weights=torch.cat([call.pack(each).flatten() for each in weights]),
@@ -517,7 +517,7 @@ class ElmanStep(CompiledStep):
         return logits
 
     def state(self) -> Tensor:
-        layers = torch.unflatten(self.rows, 1, (self.call.task.layers, -1))
+        layers = torch.unflatten(self.rows, 1, (self.call.args.layers, -1))
         return layers.transpose(0, 1).clone()
 
 

@@ -102,7 +102,7 @@ EXTENSION = Extension(
 
 # ## Arguments
 #
-# The fields of the structure in [`task.h`](cpp/feedback/task.h), in the same order.
+# The fields of the structure in [`args.h`](cpp/feedback/args.h), in the same order.
 # Their meaning is explained there.
 SIZES = """
     threads workers layers batch width wide hidden hidden_wide heads head head_wide
@@ -126,7 +126,7 @@ WRITTEN = """
 """
 
 
-class Task(ctypes.Structure):
+class Args(ctypes.Structure):
     _fields_ = fields(SIZES, "eps", READ + WRITTEN)
 
 
@@ -170,20 +170,20 @@ class FeedbackCall(Call):
     Allocates tensors, and passes sizes and pointers.
     """
 
-    task: Task
+    args: Args
 
     def __init__(self, length: int, batch: int, before: int, like: Tensor) -> None:
         r"""
         * `length`, `batch`, `before` are $T$, $B$ and the number of slots before
         * `like` is a tensor of the dtype and on the device of all others
         """
-        library, task = EXTENSION.find(), Task()
+        library, args = EXTENSION.find(), Args()
         assert library is not None
-        super().__init__(library, task, like)
-        task.workers = torch.get_num_threads()
-        task.threads = min(task.workers, batch)
-        task.batch, task.before = batch, before
-        task.capacity = up_to(before + length, self.panel)
+        super().__init__(library, args, like)
+        args.workers = torch.get_num_threads()
+        args.threads = min(args.workers, batch)
+        args.batch, args.before = batch, before
+        args.capacity = up_to(before + length, self.panel)
 
     def point_params(self, params: Params, config: Config, *, backward: bool) -> None:
         r"""
@@ -193,19 +193,19 @@ class FeedbackCall(Call):
         pass $\delta W$, a sum over its rows. Each packs the weights in the order in
         which it reads them.
         """
-        p, task = params, self.task
-        task.layers, task.width, _ = p.query.shape
-        task.hidden = p.down.shape[1]
-        task.wide, task.hidden_wide, task.memory_wide = (
-            up_to(size, self.panel) for size in (task.width, task.hidden, len(p.memory))
+        p, args = params, self.args
+        args.layers, args.width, _ = p.query.shape
+        args.hidden = p.down.shape[1]
+        args.wide, args.hidden_wide, args.memory_wide = (
+            up_to(size, self.panel) for size in (args.width, args.hidden, len(p.memory))
         )
-        task.heads, task.head = config.heads, task.width // config.heads
-        task.head_wide = up_to(task.head, self.lanes)
-        task.eps, task.norm_memory = config.eps, config.norm_memory
-        task.horizon = config.horizon or 0
-        task.longest = p.distance.shape[2]
-        task.weights_capacity = up_to(task.longest, self.panel) + 2 * self.panel
-        task.table_capacity = task.longest + self.panel
+        args.heads, args.head = config.heads, args.width // config.heads
+        args.head_wide = up_to(args.head, self.lanes)
+        args.eps, args.norm_memory = config.eps, config.norm_memory
+        args.horizon = config.horizon or 0
+        args.longest = p.distance.shape[2]
+        args.weights_capacity = up_to(args.longest, self.panel) + 2 * self.panel
+        args.table_capacity = args.longest + self.panel
 
         maps = {name: getattr(p, name) for name in ("query", "output", "up", "memory")}
         maps = {n: m if backward else m.mT for n, m in maps.items()}
@@ -219,28 +219,28 @@ class FeedbackCall(Call):
             table_bias=F.pad(p.distance_bias, (0, self.panel)),
         )
         if backward:
-            rows = self.zeros(*p.distance.shape[:-1], task.head_wide)
-            rows[..., : task.head] = p.distance
+            rows = self.zeros(*p.distance.shape[:-1], args.head_wide)
+            rows[..., : args.head] = p.distance
             self.point(table_rows=rows)
 
     def point_stored(self, stored: Stored) -> None:
         """Passes stored activations, or the memory for them."""
-        self.task.stored = stored.queries.shape[1]
+        self.args.stored = stored.queries.shape[1]
         named = {name: self.roomy(x) for name, x in stored._asdict().items()}
         self.point(values_rows=named.pop("values"), **named)
 
     def point_scratch(self, size: int) -> None:
         """Scratch memory of `size` numbers per sequence."""
-        self.task.scratch_size = size
-        self.point(scratch=self.borrow(self.task.batch, size))
+        self.args.scratch_size = size
+        self.point(scratch=self.borrow(self.args.batch, size))
 
     def point_span(self, span: Span, params: Params, config: Config) -> None:
         """A span, with its dropout masks."""
-        task = self.task
-        task.start, task.stop, task.drop_low = span.start, span.stop, span.low
-        task.low = span.low - span.low % self.panel
-        task.drop_rows = span.slots
-        like = self.like.new_empty(span.stop - span.start, task.batch, task.width)
+        args = self.args
+        args.start, args.stop, args.drop_low = span.start, span.stop, span.low
+        args.low = span.low - span.low % self.panel
+        args.drop_rows = span.slots
+        like = self.like.new_empty(span.stop - span.start, args.batch, args.width)
         masks = draw_masks(config, params, like, span.start, span.slots)
         for name in ("attended", "projected", "hidden"):
             mask = getattr(masks, name)
@@ -267,26 +267,26 @@ def run_forward(
     before = len(keys)
     call = FeedbackCall(length, batch, before, x_seq)
     call.point_params(params, config, backward=False)
-    task, space = call.task, call.space
+    args, space = call.args, call.space
     steps = length if store else 1
     stored = Stored(
-        space(steps, task.layers + 1, batch, task.wide),
-        space(task.heads, batch, task.capacity // call.panel, task.head, call.panel),
-        space(task.heads, batch, task.capacity, task.head_wide),
-        space(task.layers, steps, batch, task.wide),
-        space(task.layers, steps, batch, task.wide),
-        space(task.layers, steps, batch, task.hidden_wide),
+        space(steps, args.layers + 1, batch, args.wide),
+        space(args.heads, batch, args.capacity // call.panel, args.head, call.panel),
+        space(args.heads, batch, args.capacity, args.head_wide),
+        space(args.layers, steps, batch, args.wide),
+        space(args.layers, steps, batch, args.wide),
+        space(args.layers, steps, batch, args.hidden_wide),
     )
     older = call.pack(keys.permute(2, 1, 3, 0))
     stored.keys[:, :, : older.shape[2]] = older
-    stored.values[:, :, :before, : task.head] = values.permute(2, 1, 0, 3)
+    stored.values[:, :, :before, : args.head] = values.permute(2, 1, 0, 3)
     call.point_stored(stored)
-    top = x_seq.new_empty(length, batch, task.width)
+    top = x_seq.new_empty(length, batch, args.width)
     new_keys, new_values = (
-        x_seq.new_empty(length, batch, config.heads, task.head) for _ in range(2)
+        x_seq.new_empty(length, batch, config.heads, args.head) for _ in range(2)
     )
     call.point(x_seq=x_seq, top=top, new_keys=new_keys, new_values=new_values)
-    call.point_scratch(task.wide + task.memory_wide + task.weights_capacity)
+    call.point_scratch(args.wide + args.memory_wide + args.weights_capacity)
     for span in spans(length, before, config.horizon):
         call.point_span(span, params, config)
         call.run("forward")
@@ -314,22 +314,22 @@ def run_backward(
     call = FeedbackCall(length, batch, before, top)
     call.point_params(params, config, backward=True)
     call.point_stored(stored)
-    task, head = call.task, call.task.head
+    args, head = call.args, call.args.head
     end = before + length
 
     # Keys along time and values along features are stored. The other layouts are copied
     # from them.
     call.point(
-        keys_rows=call.borrow(task.heads, batch, task.capacity, task.head_wide),
+        keys_rows=call.borrow(args.heads, batch, args.capacity, args.head_wide),
         values=call.borrow(*stored.keys.shape),
         grad_top=top,
-        grad_x_seq=call.space(length, batch, task.wide),
+        grad_x_seq=call.space(length, batch, args.wide),
     )
-    task.start, task.stop = 0, length
+    args.start, args.stop = 0, length
     call.run("transpose")
     older = []
     for name, given in (("grad_keys", new_keys), ("grad_values", new_values)):
-        space = call.zeros(task.heads, batch, task.capacity, task.head_wide)
+        space = call.zeros(args.heads, batch, args.capacity, args.head_wide)
         if given is not None:
             space[:, :, before:end, :head] = given.permute(2, 1, 0, 3)
         call.point(**{name: space})
@@ -342,24 +342,24 @@ def run_backward(
         call.point_span(span, params, config)
         call.run("backward")
     call.done()
-    return call.tensors["grad_x_seq"][..., : task.width], older[0], older[1], sums
+    return call.tensors["grad_x_seq"][..., : args.width], older[0], older[1], sums
 
 
 # Sums of the gradients of parameters, with padded rows; returns them without padding.
 def _point_sums(call: FeedbackCall, params: Params) -> Params:
-    task = call.task
+    args = call.args
     padded = {
-        "distance": task.head_wide,
-        "distance_bias": task.table_capacity,
-        "up_bias": task.hidden_wide,
-        "down": task.hidden_wide,
-        "shares": task.layers + 1,
-        "memory_bias": task.memory_wide,
+        "distance": args.head_wide,
+        "distance_bias": args.table_capacity,
+        "up_bias": args.hidden_wide,
+        "down": args.hidden_wide,
+        "shares": args.layers + 1,
+        "memory_bias": args.memory_wide,
     }
     names = {"distance": "table", "distance_bias": "table_bias"}
     sums = {}
     for name, param in params._replace(down=params.down.mT)._asdict().items():
-        total = call.zeros(*param.shape[:-1], padded.get(name, task.wide))
+        total = call.zeros(*param.shape[:-1], padded.get(name, args.wide))
         call.point(**{f"sum_{names.get(name, name)}": total})
         sums[name] = total[..., : param.shape[-1]]
     return Params(**{**sums, "down": sums["down"].mT})
@@ -381,31 +381,31 @@ def chunk_steps(batch: int, bytes_per_step: int) -> int:
 
 
 def _point_chunk_buffers(call: FeedbackCall, all_spans: list[Span]) -> None:
-    task, space = call.task, call.borrow
+    args, space = call.args, call.borrow
     rows = max(span.slots + span.low % call.panel for span in all_spans)
-    pairs = (task.heads, task.batch, task.layers)
-    steps = chunk_steps(task.batch, 2 * 4 * math.prod(pairs) * rows)
-    steps = task.chunk = min(steps, max(span.stop - span.start for span in all_spans))
-    shape = (task.layers, steps, task.batch)
+    pairs = (args.heads, args.batch, args.layers)
+    steps = chunk_steps(args.batch, 2 * 4 * math.prod(pairs) * rows)
+    steps = args.chunk = min(steps, max(span.stop - span.start for span in all_spans))
+    shape = (args.layers, steps, args.batch)
     names = "x_norm z_norm grad_attended grad_projected grad_query heads_out"
     for name in names.split():
-        call.point(**{name: space(*shape, task.wide)})
+        call.point(**{name: space(*shape, args.wide)})
     for name in ("vectors", "grad_vectors"):
-        call.point(**{name: space(steps, task.batch, task.wide)})
+        call.point(**{name: space(steps, args.batch, args.wide)})
 
     # A row of weights is followed by as many zeros as there are steps, and so is the
     # place before the first row: a distance is followed from step to step, and may lead
     # out of the table.
-    task.row_capacity = up_to(rows, call.panel) + max(steps, call.panel)
+    args.row_capacity = up_to(rows, call.panel) + max(steps, call.panel)
     call.point(
-        grad_up=space(*shape, task.hidden_wide),
-        grad_slots=space(steps, task.batch, task.memory_wide),
-        attn=space(*pairs, steps, task.row_capacity),
-        grad_scores=space(*pairs, steps, task.row_capacity, before=steps),
-        head_query=space(*pairs, steps, task.head_wide),
-        grad_heads_out=space(*pairs, steps, task.head_wide),
+        grad_up=space(*shape, args.hidden_wide),
+        grad_slots=space(steps, args.batch, args.memory_wide),
+        attn=space(*pairs, steps, args.row_capacity),
+        grad_scores=space(*pairs, steps, args.row_capacity, before=steps),
+        head_query=space(*pairs, steps, args.head_wide),
+        grad_heads_out=space(*pairs, steps, args.head_wide),
     )
-    call.point_scratch(3 * task.wide)
+    call.point_scratch(3 * args.wide)
 
 
 def stored_queries(stored: Stored, width: int) -> Tensor:

@@ -98,7 +98,7 @@ POINTERS = """
 """
 
 
-class Task(ctypes.Structure):
+class Args(ctypes.Structure):
     _fields_ = fields(SIZES, "eps scale", POINTERS)
 
 
@@ -141,19 +141,19 @@ class FeedbackStep(CompiledStep):
         table = model.output.weight.detach()
         p = fold_params(transformer, self.horizon)
 
-        call = Call(self.library, Task(), embed)
-        task = call.task
-        task.batch, task.heads, task.head, task.capacity = self.cache.keys.shape
-        task.layers, task.width, _ = p.query.shape
-        task.hidden, task.vocab = p.down.shape[1], len(table)
-        sizes = (task.width, task.hidden, 2 * task.width, task.vocab)
-        task.wide, task.hidden_wide, task.memory_wide, task.vocab_wide = (
+        call = Call(self.library, Args(), embed)
+        args = call.args
+        args.batch, args.heads, args.head, args.capacity = self.cache.keys.shape
+        args.layers, args.width, _ = p.query.shape
+        args.hidden, args.vocab = p.down.shape[1], len(table)
+        sizes = (args.width, args.hidden, 2 * args.width, args.vocab)
+        args.wide, args.hidden_wide, args.memory_wide, args.vocab_wide = (
             up_to(size, call.panel) for size in sizes
         )
-        task.distances = p.distance.shape[2]
-        task.distance_capacity = task.distances + 4 * call.lanes
-        task.norm_memory, task.eps = config.norm_memory, config.eps
-        task.scale = math.sqrt(model.config.d_model)
+        args.distances = p.distance.shape[2]
+        args.distance_capacity = args.distances + 4 * call.lanes
+        args.norm_memory, args.eps = config.norm_memory, config.eps
+        args.scale = math.sqrt(model.config.d_model)
 
         vocab_map = table * transformer.norm.weight
         maps = {name: getattr(p, name).mT for name in ("query", "output", "up")}
@@ -162,11 +162,11 @@ class FeedbackStep(CompiledStep):
         biases["vocab_bias"] = table @ transformer.norm.bias
         call.point(**{name: call.pack(matrix) for name, matrix in maps.items()})
         call.point(**{name: call.wide(bias) for name, bias in biases.items()})
-        padding = (0, task.distance_capacity - task.distances)
-        features = max(task.hidden_wide, task.memory_wide)
-        rows = dict.fromkeys(("x", "norm", "heads_out", "vector"), task.wide)
+        padding = (0, args.distance_capacity - args.distances)
+        features = max(args.hidden_wide, args.memory_wide)
+        rows = dict.fromkeys(("x", "norm", "heads_out", "vector"), args.wide)
         for name, size in {**rows, "features": features}.items():
-            call.point(**{name: call.zeros(task.batch, size)})
+            call.point(**{name: call.zeros(args.batch, size)})
         call.point(
             embed=embed,
             shares=p.shares,
@@ -174,7 +174,7 @@ class FeedbackStep(CompiledStep):
             table_bias=F.pad(p.distance_bias, padding),
             keys=self.cache.keys,
             values=self.cache.values,
-            scores=call.zeros(task.capacity),
+            scores=call.zeros(args.capacity),
         )
         return call
 
@@ -183,11 +183,11 @@ class FeedbackStep(CompiledStep):
         if self.end == 2 * self.horizon:
             self.cache.write(*self.cache.read(self.first, self.end))
             self.end = self.horizon
-        task = self.call.task
+        args = self.call.args
         logits = torch.empty(self.batch, self.n_vocab, **FOR_CPP)
-        task.first, task.end = self.first, self.end
-        task.own_slots = None if self.own is None else self.own.data_ptr()
-        task.tokens, task.logits = tokens.data_ptr(), logits.data_ptr()
+        args.first, args.end = self.first, self.end
+        args.own_slots = None if self.own is None else self.own.data_ptr()
+        args.tokens, args.logits = tokens.data_ptr(), logits.data_ptr()
         self.call.run("run")
         self.end += 1
         if self.own is not None:

@@ -11,7 +11,7 @@ from labml_nn.kernels.call import SPARE, Call
 
 
 def call(dtype=torch.float32):
-    return Call(Mock(Library, lanes=4), elman.Task(), torch.empty(0, dtype=dtype))
+    return Call(Mock(Library, lanes=4), elman.Args(), torch.empty(0, dtype=dtype))
 
 
 def test_scratch_buffers_are_reused_up_to_a_limit(monkeypatch):

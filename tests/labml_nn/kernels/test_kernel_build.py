@@ -23,19 +23,19 @@ from labml_nn.kernels.call import Call, fields
 ROOT = Path(__file__).parents[3]
 CODE = """
 #include "vectors.h"
-struct Task { Size count; double by; float *numbers; };
-extern "C" const char *small_scale(const Task *task) {
-    if (task->count < 0) return "count is negative";
-    for (Size i = 0; i < task->count; i += LANES)
-        store(task->numbers + i, load(task->numbers + i) * float(task->by));
+struct Args { Size count; double by; float *numbers; };
+extern "C" const char *small_scale(const Args *args) {
+    if (args->count < 0) return "count is negative";
+    for (Size i = 0; i < args->count; i += LANES)
+        store(args->numbers + i, load(args->numbers + i) * float(args->by));
     return nullptr;
 }
 extern "C" Size lanes() { return LANES; }
-extern "C" Size task_size() { return sizeof(Task); }
+extern "C" Size args_size() { return sizeof(Args); }
 """
 
 
-class Task(ctypes.Structure):
+class Args(ctypes.Structure):
     _fields_ = fields("count", "by", "numbers")
 
 
@@ -88,13 +88,13 @@ def compiler(tmp_path, monkeypatch, real):
 
 def test_it_runs(real):
     library = Library("small", ("scale",), real)
-    assert library.task_size == ctypes.sizeof(Task)
-    call = Call(library, Task(), torch.empty(0))
-    call.task.count, call.task.by = 5, 0.5
+    assert library.args_size == ctypes.sizeof(Args)
+    call = Call(library, Args(), torch.empty(0))
+    call.args.count, call.args.by = 5, 0.5
     call.point(numbers=call.wide(torch.arange(5.0)))
     call.run("scale")
     assert call.tensors["numbers"][:5].tolist() == [0, 0.5, 1, 1.5, 2]
-    call.task.count = -1
+    call.args.count = -1
     with pytest.raises(RuntimeError, match="count is negative; the sizes do not belong together"):
         call.run("scale")
     with pytest.raises(OSError, match="is not the kernel `small`"):

@@ -81,8 +81,8 @@ static void attend(const Attention &a, Size sequence, const float *query, Size c
 // The step
 // --------
 struct Step {
-    const Task &task;
-    const Size batch = task.batch, width = task.width;
+    const Args &args;
+    const Size batch = args.batch, width = args.width;
 
     // QK-norm and rotary positions of one position's queries or keys, `[H, D]`, in place. Feature
     // $i$ and feature $i + D / 2$ are a pair that is rotated by the angle of the position.
@@ -91,7 +91,7 @@ struct Step {
             if (norm.kind) normalise(norm, heads, heads, a.d_k);
             if (!a.cos) continue;
             const Size half = a.d_k / 2;
-            const float *cos = a.cos + task.position * half, *sin = a.sin + task.position * half;
+            const float *cos = a.cos + args.position * half, *sin = a.sin + args.position * half;
             for (Size i = 0; i < half; i++) {
                 const float x = heads[i], y = heads[i + half];
                 heads[i] = x * cos[i] - y * sin[i];
@@ -105,7 +105,7 @@ struct Step {
     // mask. `wide` holds queries, keys, values and the heads' results of the whole batch.
     void self_attention(const Attention &a, const float *z, float *y) const {
         const Size keys = a.heads * a.d_k, values = a.heads * a.d_v;
-        float *q = task.wide, *k = q + batch * keys, *v = k + batch * keys, *result = v + batch * values;
+        float *q = args.wide, *k = q + batch * keys, *v = k + batch * keys, *result = v + batch * values;
         apply(a.query, batch, z, width, q, keys);
         apply(a.key, batch, z, width, k, keys);
         apply(a.value, batch, z, width, v, values);
@@ -113,12 +113,12 @@ struct Step {
             normalise_and_rotate(a, a.query_norm, q + b * keys);
             normalise_and_rotate(a, a.key_norm, k + b * keys);
             for (Size i = 0; i < keys; i++)
-                a.keys[(b * keys + i) * a.capacity + task.position] = k[b * keys + i];
+                a.keys[(b * keys + i) * a.capacity + args.position] = k[b * keys + i];
             for (Size head = 0; head < a.heads; head++)
                 for (Size d = 0; d < a.d_v; d++)
-                    a.values[((b * a.heads + head) * a.capacity + task.position) * a.d_v + d] =
+                    a.values[((b * a.heads + head) * a.capacity + args.position) * a.d_v + d] =
                         v[b * values + head * a.d_v + d];
-            attend(a, b, q + b * keys, task.position + 1, task.scores, result + b * values);
+            attend(a, b, q + b * keys, args.position + 1, args.scores, result + b * values);
         }
         apply(a.output, batch, result, values, y, width);
     }
@@ -126,17 +126,17 @@ struct Step {
     // Cross-attention. Keys and values of the source were computed before the first step.
     void cross_attention(const Attention &a, const float *z, float *y) const {
         const Size keys = a.heads * a.d_k, values = a.heads * a.d_v;
-        float *q = task.wide, *result = q + batch * keys;
+        float *q = args.wide, *result = q + batch * keys;
         apply(a.query, batch, z, width, q, keys);
         for (Size b = 0; b < batch; b++)
-            attend(a, b, q + b * keys, task.source_lengths[b], task.scores, result + b * values);
+            attend(a, b, q + b * keys, args.source_lengths[b], args.scores, result + b * values);
         apply(a.output, batch, result, values, y, width);
     }
 
     // The feed-forward network.
     void feed_forward(const Layer &layer, const float *z, float *y) const {
         const Size hidden = layer.up.rows;
-        float *h = task.wide;
+        float *h = args.wide;
         apply(layer.up, batch, z, width, h, hidden);
         for (Size i = 0; i < batch * hidden; i += LANES) {
             Vec x = load(h + i), positive = larger(Vec{}, x);
@@ -158,41 +158,41 @@ struct Step {
     // norm(x + f(x)) in a post-norm layer.
     template <class Sublayer>
     void residual(const Norm &norm, Sublayer sublayer) const {
-        float *x = task.x, *z = task.z;
+        float *x = args.x, *z = args.z;
         const Size count = batch * width;
-        if (task.norm_first) {
+        if (args.norm_first) {
             for (Size b = 0; b < count; b += width) normalise(norm, x + b, z + b, width);
             sublayer(z, z);
         } else {
             sublayer(x, z);
         }
         for (Size i = 0; i < count; i++) x[i] += z[i];
-        if (!task.norm_first)
+        if (!args.norm_first)
             for (Size b = 0; b < count; b += width) normalise(norm, x + b, x + b, width);
     }
 
     // All of it: embedding, layers, final normalisation, logits.
     void run() const {
         for (Size b = 0; b < batch; b++) {
-            float *x = task.x + b * width;
-            const float *token = task.token_table + task.tokens[b] * width;
-            for (Size c = 0; c < width; c++) x[c] = token[c] * (float)task.scale;
-            if (task.position_table)
+            float *x = args.x + b * width;
+            const float *token = args.token_table + args.tokens[b] * width;
+            for (Size c = 0; c < width; c++) x[c] = token[c] * (float)args.scale;
+            if (args.position_table)
                 for (Size c = 0; c < width; c++)
-                    x[c] += task.position_table[task.position * width + c];
-            if (task.embedding_norm.kind) normalise(task.embedding_norm, x, x, width);
+                    x[c] += args.position_table[args.position * width + c];
+            if (args.embedding_norm.kind) normalise(args.embedding_norm, x, x, width);
         }
-        for (const Layer *layer = task.layer; layer < task.layer + task.layers; layer++) {
+        for (const Layer *layer = args.layer; layer < args.layer + args.layers; layer++) {
             const Attention &self = layer->self_attention, &cross = layer->cross_attention;
             residual(self.norm, [&](const float *z, float *y) { self_attention(self, z, y); });
-            if (task.source_lengths)
+            if (args.source_lengths)
                 residual(cross.norm, [&](const float *z, float *y) { cross_attention(cross, z, y); });
             residual(layer->norm, [&](const float *z, float *y) { feed_forward(*layer, z, y); });
         }
-        if (task.final_norm.kind)
+        if (args.final_norm.kind)
             for (Size b = 0; b < batch * width; b += width)
-                normalise(task.final_norm, task.x + b, task.x + b, width);
-        apply(task.output, batch, task.x, width, task.logits, task.output.rows);
+                normalise(args.final_norm, args.x + b, args.x + b, width);
+        apply(args.output, batch, args.x, width, args.logits, args.output.rows);
     }
 };
 
@@ -209,54 +209,54 @@ static bool fits(const Norm &norm, Size size) {
     return !norm.kind || ((norm.weight || norm.bias) ? norm.size == size : true);
 }
 
-static const char *fault(const Task &task, const Attention &a, Size length) {
+static const char *fault(const Args &args, const Attention &a, Size length) {
     const Size keys = a.heads * a.d_k, values = a.heads * a.d_v;
     if (a.heads < 1 || a.d_k < 1 || a.d_v < 1) return "an attention has no heads";
-    if (!fits(a.query, keys, task.width) || !fits(a.output, task.width, values))
+    if (!fits(a.query, keys, args.width) || !fits(a.output, args.width, values))
         return "the projections of an attention have other sizes than its heads";
-    if (!fits(a.norm, task.width) || !fits(a.query_norm, a.d_k) || !fits(a.key_norm, a.d_k))
+    if (!fits(a.norm, args.width) || !fits(a.query_norm, a.d_k) || !fits(a.key_norm, a.d_k))
         return "a normalisation has another size than its inputs";
     if (a.cos && a.d_k % 2) return "rotary positions need an even number of features";
-    if (length > a.capacity - LANES || a.capacity > task.scores_size)
+    if (length > a.capacity - LANES || a.capacity > args.scores_size)
         return "the KV cache is shorter than the context";
-    if (2 * (keys + values) > task.wide_size) return "the scratch memory is too small";
+    if (2 * (keys + values) > args.wide_size) return "the scratch memory is too small";
     return nullptr;
 }
 
-static const char *fault(const Task &task) {
-    if (task.batch < 1 || task.width < 1 || task.position < 0) return "the batch is empty";
-    if (task.position >= task.positions) return "the position is beyond the table of positions";
-    for (Size b = 0; b < task.batch; b++)
-        if (task.tokens[b] < 0 || task.tokens[b] >= task.vocabulary)
+static const char *fault(const Args &args) {
+    if (args.batch < 1 || args.width < 1 || args.position < 0) return "the batch is empty";
+    if (args.position >= args.positions) return "the position is beyond the table of positions";
+    for (Size b = 0; b < args.batch; b++)
+        if (args.tokens[b] < 0 || args.tokens[b] >= args.vocabulary)
             return "a token is not in the vocabulary";
-    if (!fits(task.output, task.output.rows, task.width)) return "the output has another width";
-    if (!fits(task.embedding_norm, task.width) || !fits(task.final_norm, task.width))
+    if (!fits(args.output, args.output.rows, args.width)) return "the output has another width";
+    if (!fits(args.embedding_norm, args.width) || !fits(args.final_norm, args.width))
         return "a normalisation has another size than its inputs";
-    for (const Layer *layer = task.layer; layer < task.layer + task.layers; layer++) {
+    for (const Layer *layer = args.layer; layer < args.layer + args.layers; layer++) {
         const Attention &own = layer->self_attention, &cross = layer->cross_attention;
         const Size hidden = layer->up.rows, keys = own.heads * own.d_k;
-        if (const char *message = fault(task, own, task.position + 1)) return message;
-        if (!fits(own.key, keys, task.width) || !fits(own.value, own.heads * own.d_v, task.width))
+        if (const char *message = fault(args, own, args.position + 1)) return message;
+        if (!fits(own.key, keys, args.width) || !fits(own.value, own.heads * own.d_v, args.width))
             return "the projections of an attention have other sizes than its heads";
-        if (task.source_lengths)
-            for (Size b = 0; b < task.batch; b++) {
-                if (task.source_lengths[b] < 0) return "a source has a negative length";
-                if (const char *message = fault(task, cross, task.source_lengths[b])) return message;
+        if (args.source_lengths)
+            for (Size b = 0; b < args.batch; b++) {
+                if (args.source_lengths[b] < 0) return "a source has a negative length";
+                if (const char *message = fault(args, cross, args.source_lengths[b])) return message;
             }
-        if (!fits(layer->up, hidden, task.width) || !fits(layer->down, task.width, hidden))
+        if (!fits(layer->up, hidden, args.width) || !fits(layer->down, args.width, hidden))
             return "the feed-forward network has other sizes than its inputs";
-        if (hidden > task.wide_size) return "the scratch memory is too small";
-        if (!fits(layer->norm, task.width)) return "a normalisation has another size than its inputs";
+        if (hidden > args.wide_size) return "the scratch memory is too small";
+        if (!fits(layer->norm, args.width)) return "a normalisation has another size than its inputs";
     }
     return nullptr;
 }
 
-extern "C" const char *decoding_step(const Task *task) {
-    if (const char *message = fault(*task)) return message;
-    Step{*task}.run();
+extern "C" const char *decoding_step(const Args *args) {
+    if (const char *message = fault(*args)) return message;
+    Step{*args}.run();
     return nullptr;
 }
 
 // Python compares these with its own structures before the first call.
 extern "C" Size lanes() { return LANES; }
-extern "C" Size task_size() { return sizeof(Task); }
+extern "C" Size args_size() { return sizeof(Args); }

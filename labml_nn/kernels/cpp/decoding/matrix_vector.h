@@ -12,7 +12,7 @@
 #pragma once
 #include <utility>
 
-#include "task.h"
+#include "args.h"
 
 constexpr int SUMS = 16;  // a multiple of LANES on every CPU
 

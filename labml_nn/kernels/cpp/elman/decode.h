@@ -22,20 +22,20 @@ struct Decoding {
 
 template <class Activation>
 struct Decode {
-    const Decoding &task;
-    const Size units = task.units, row_size = task.layers * units;
+    const Decoding &args;
+    const Size units = args.units, row_size = args.layers * units;
 
     void run() {
-        const float *weights = task.weights;
-        for (Size l = 0; l < task.layers; l++) {
+        const float *weights = args.weights;
+        for (Size l = 0; l < args.layers; l++) {
             layer(l, weights);
             weights += terms(l) * ((units + PANEL - 1) / PANEL * PANEL);
         }
-        const Decoding &task = this->task;
-        multiply({task.state + row_size - units, row_size, 1}, task.output, task.batch, units,
-                 task.vocabulary, [=](Size i, Size j, Size count, Vec c) {
-                     c += load_first(task.output_bias + j, count);
-                     store_first(task.logits + i * task.vocabulary + j, c, count);
+        const Decoding &args = this->args;
+        multiply({args.state + row_size - units, row_size, 1}, args.output, args.batch, units,
+                 args.vocabulary, [=](Size i, Size j, Size count, Vec c) {
+                     c += load_first(args.output_bias + j, count);
+                     store_first(args.logits + i * args.vocabulary + j, c, count);
                  });
     }
 
@@ -44,18 +44,18 @@ struct Decode {
     // A new state may replace the old one only when all its units are computed: each depends on
     // all old ones.
     void layer(Size l, const float *weights) {
-        const Decoding &task = this->task;
-        float *own = task.state + l * units;
+        const Decoding &args = this->args;
+        float *own = args.state + l * units;
         const float *before = l ? own - units : own;
-        multiply({before, row_size, 1}, weights, task.batch, terms(l), units,
+        multiply({before, row_size, 1}, weights, args.batch, terms(l), units,
                  [=](Size i, Size j, Size count, Vec c) {
-                     const float *inputs = l ? task.bias + (l - 1) * units
-                                              : task.table + task.tokens[i] * units;
+                     const float *inputs = l ? args.bias + (l - 1) * units
+                                              : args.table + args.tokens[i] * units;
                      Vec h = Activation::f(c + load_first(inputs + j, count));
-                     store_first(task.new_states + i * units + j, h, count);
+                     store_first(args.new_states + i * units + j, h, count);
                  });
-        for (Size i = 0; i < task.batch; i++)
-            if (task.tokens[i] != task.padding)
-                std::memcpy(own + i * row_size, task.new_states + i * units, units * 4);
+        for (Size i = 0; i < args.batch; i++)
+            if (args.tokens[i] != args.padding)
+                std::memcpy(own + i * row_size, args.new_states + i * units, units * 4);
     }
 };

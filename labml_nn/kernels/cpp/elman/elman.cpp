@@ -10,54 +10,54 @@
 #include "gradients.h"
 
 // What all loops rely on. The shapes of tensors were compared in Python, with these sizes.
-static const char *fault(const Task &task) {
-    if (task.steps < 1 || task.batch < 1 || task.width < 1 || task.units < 1)
+static const char *fault(const Args &args) {
+    if (args.steps < 1 || args.batch < 1 || args.width < 1 || args.units < 1)
         return "an axis of the inputs is empty";
-    if (task.threads < 1 || task.threads > task.batch || task.workers < task.threads)
+    if (args.threads < 1 || args.threads > args.batch || args.workers < args.threads)
         return "there are more threads than sequences";
-    if (!task.x || !task.h_0 || !task.states || !task.recurrent || !task.input || !task.scratch)
+    if (!args.x || !args.h_0 || !args.states || !args.recurrent || !args.input || !args.scratch)
         return "a tensor is missing";
-    return is_activation(task.activation) ? nullptr : "the activation function is not known";
+    return is_activation(args.activation) ? nullptr : "the activation function is not known";
 }
 
-extern "C" const char *elman_forward(const Task *task) {
-    if (const char *message = fault(*task)) return message;
-    const Size sequences = (task->batch + task->threads - 1) / task->threads;
-    const Size features = task->units + (task->threads > 1 ? task->width : 0);
-    if (task->scratch_size < task->block * sequences * features)
+extern "C" const char *elman_forward(const Args *args) {
+    if (const char *message = fault(*args)) return message;
+    const Size sequences = (args->batch + args->threads - 1) / args->threads;
+    const Size features = args->units + (args->threads > 1 ? args->width : 0);
+    if (args->scratch_size < args->block * sequences * features)
         return "the scratch memory is too small";
-    with_activation(task->activation, [=](auto activation) {
-        in_threads(task->threads,
-                   [=](Size thread) { Forward<decltype(activation)>(*task, thread).run(); });
+    with_activation(args->activation, [=](auto activation) {
+        in_threads(args->threads,
+                   [=](Size thread) { Forward<decltype(activation)>(*args, thread).run(); });
     });
     return nullptr;
 }
 
-extern "C" const char *elman_backward(const Task *task) {
-    if (const char *message = fault(*task)) return message;
-    if (!task->grad_states || !task->deltas || !task->grad_h_0 || !task->grad_x ||
-        !task->grad_recurrent || !task->grad_input)
+extern "C" const char *elman_backward(const Args *args) {
+    if (const char *message = fault(*args)) return message;
+    if (!args->grad_states || !args->deltas || !args->grad_h_0 || !args->grad_x ||
+        !args->grad_recurrent || !args->grad_input)
         return "a gradient is missing";
-    with_activation(task->activation, [=](auto activation) {
-        in_threads(task->threads,
-                   [=](Size thread) { Backward<decltype(activation)>(*task, thread).run(); });
+    with_activation(args->activation, [=](auto activation) {
+        in_threads(args->threads,
+                   [=](Size thread) { Backward<decltype(activation)>(*args, thread).run(); });
     });
-    in_threads(task->workers, [=](Size thread) { Gradients{*task, thread}.run(); });
-    in_threads(task->workers, [=](Size thread) { Gradients{*task, thread}.inputs(); });
+    in_threads(args->workers, [=](Size thread) { Gradients{*args, thread}.run(); });
+    in_threads(args->workers, [=](Size thread) { Gradients{*args, thread}.inputs(); });
     return nullptr;
 }
 
-extern "C" const char *elman_decode(const Decoding *task) {
-    if (task->batch < 1 || task->layers < 1 || task->units < 1) return "an axis of the state is empty";
-    if (!is_activation(task->activation)) return "the activation function is not known";
-    for (Size b = 0; b < task->batch; b++)
-        if (task->tokens[b] < 0 || task->tokens[b] >= task->vocabulary)
+extern "C" const char *elman_decode(const Decoding *args) {
+    if (args->batch < 1 || args->layers < 1 || args->units < 1) return "an axis of the state is empty";
+    if (!is_activation(args->activation)) return "the activation function is not known";
+    for (Size b = 0; b < args->batch; b++)
+        if (args->tokens[b] < 0 || args->tokens[b] >= args->vocabulary)
             return "a token is not in the vocabulary";
-    with_activation(task->activation,
-                    [=](auto activation) { Decode<decltype(activation)>{*task}.run(); });
+    with_activation(args->activation,
+                    [=](auto activation) { Decode<decltype(activation)>{*args}.run(); });
     return nullptr;
 }
 
-// Python allocates memory by the first number, and compares the second with its own `Task`.
+// Python allocates memory by the first number, and compares the second with its own `Args`.
 extern "C" Size lanes() { return LANES; }
-extern "C" Size task_size() { return sizeof(Task); }
+extern "C" Size args_size() { return sizeof(Args); }

@@ -9,38 +9,38 @@
 
 #pragma once
 #include "rows.h"
-#include "task.h"
+#include "args.h"
 
 constexpr Size RUN = 256, CHUNK = 64;
 
 struct Gradients {
-    const Task &task;
+    const Args &args;
     Size thread;
 
     void run() {
-        add(task.deltas, task.h_0, task.batch, task.units, task.grad_recurrent);
-        add(task.deltas + task.at(1, 0), task.states, (task.steps - 1) * task.batch, task.units,
-            task.grad_recurrent);
-        add(task.deltas, task.x, task.steps * task.batch, task.width, task.grad_input);
-        if (task.grad_bias) biases();
+        add(args.deltas, args.h_0, args.batch, args.units, args.grad_recurrent);
+        add(args.deltas + args.at(1, 0), args.states, (args.steps - 1) * args.batch, args.units,
+            args.grad_recurrent);
+        add(args.deltas, args.x, args.steps * args.batch, args.width, args.grad_input);
+        if (args.grad_bias) biases();
     }
 
     // The gradient of the inputs, $W^\top \delta$, for this thread's rows. It may overwrite the
     // $\delta$, which are no longer needed then, so the rows that are read are copied first.
     void inputs() {
-        float *copy = task.scratch + thread * task.scratch_size;
-        Part rows = part_of(task.steps * task.batch, task.workers, thread);
+        float *copy = args.scratch + thread * args.scratch_size;
+        Part rows = part_of(args.steps * args.batch, args.workers, thread);
         for (Size row = 0; row < rows.count; row += CHUNK) {
             Size count = rows.count - row < CHUNK ? rows.count - row : CHUNK;
-            const float *deltas = task.deltas + (rows.first + row) * task.units;
-            if (task.grad_x == task.deltas) {
-                std::memcpy(copy, deltas, count * task.units * 4);
+            const float *deltas = args.deltas + (rows.first + row) * args.units;
+            if (args.grad_x == args.deltas) {
+                std::memcpy(copy, deltas, count * args.units * 4);
                 deltas = copy;
             }
-            float *to = task.grad_x + (rows.first + row) * task.width;
-            multiply({deltas, task.units, 1}, task.input, count, task.units, task.width,
+            float *to = args.grad_x + (rows.first + row) * args.width;
+            multiply({deltas, args.units, 1}, args.input, count, args.units, args.width,
                      [=](Size i, Size j, Size count, Vec c) {
-                         store_first(to + i * task.width + j, c, count);
+                         store_first(to + i * args.width + j, c, count);
                      });
         }
     }
@@ -48,7 +48,7 @@ struct Gradients {
     // Adds $\sum \delta x^\top$ to some columns of `to`, `[N, width]`.
     void add(const float *deltas, const float *x, Size rows, Size width, float *to) {
         Size row_size = vectors(width);
-        Part panels = part_of((width + PANEL - 1) / PANEL, task.workers, thread);
+        Part panels = part_of((width + PANEL - 1) / PANEL, args.workers, thread);
         alignas(64) float packed_x[RUN * PANEL];
         for (Size row = 0; row < rows; row += RUN) {
             Size count = rows - row < RUN ? rows - row : RUN;
@@ -58,8 +58,8 @@ struct Gradients {
                     for (Size v = 0; v < PANEL; v += LANES)
                         store(packed_x + k * PANEL + v,
                               load_first(x + (row + k) * width + column + v, own - v));
-                product(Left{deltas + row * task.units, 1, task.units}, packed(packed_x, count),
-                        task.units, count, vectors(own), [=](Size i, Size j, Vec c) {
+                product(Left{deltas + row * args.units, 1, args.units}, packed(packed_x, count),
+                        args.units, count, vectors(own), [=](Size i, Size j, Vec c) {
                             float *place = to + i * row_size + column + j;
                             store(place, load(place) + c);
                         });
@@ -68,13 +68,13 @@ struct Gradients {
     }
 
     void biases() {
-        Part part = part_of(vectors(task.units) / LANES, task.workers, thread);
-        for (Size row = 0; row < task.steps * task.batch; row++)
+        Part part = part_of(vectors(args.units) / LANES, args.workers, thread);
+        for (Size row = 0; row < args.steps * args.batch; row++)
             for (Size v = part.first; v < part.first + part.count; v++) {
                 Size j = v * LANES;
-                const float *deltas = task.deltas + row * task.units + j;
-                float *to = task.grad_bias + j;
-                store(to, load(to) + load_first(deltas, task.units - j));
+                const float *deltas = args.deltas + row * args.units + j;
+                float *to = args.grad_bias + j;
+                store(to, load(to) + load_first(deltas, args.units - j));
             }
     }
 };

@@ -6,7 +6,7 @@
 
 #pragma once
 #include "products.h"
-#include "task.h"
+#include "args.h"
 
 // With one to three rows every addition would have to wait for the previous one. So each sum is split
 // into independent partial sums, which are added at the end.

@@ -9,46 +9,46 @@
 #include "weight_grads.h"
 
 // What all loops rely on. The shapes of tensors were compared in Python, with these sizes.
-static const char *fault(const Task &task) {
-    if (task.layers < 1 || task.batch < 1 || task.heads * task.head != task.width)
+static const char *fault(const Args &args) {
+    if (args.layers < 1 || args.batch < 1 || args.heads * args.head != args.width)
         return "the heads do not fill the features";
-    if (task.threads < 1 || task.threads > task.batch || task.workers < task.threads)
+    if (args.threads < 1 || args.threads > args.batch || args.workers < args.threads)
         return "there are more threads than sequences";
-    if (task.wide < task.width || task.hidden_wide < task.hidden || task.head_wide < task.head ||
-        task.memory_wide < 2 * task.width || task.memory_wide % PANEL || task.wide % PANEL)
+    if (args.wide < args.width || args.hidden_wide < args.hidden || args.head_wide < args.head ||
+        args.memory_wide < 2 * args.width || args.memory_wide % PANEL || args.wide % PANEL)
         return "padded rows are shorter than rows";
-    if (task.start < 0 || task.start > task.stop || task.before + task.stop > task.capacity)
+    if (args.start < 0 || args.start > args.stop || args.before + args.stop > args.capacity)
         return "there are more slots than memory for them";
-    const Size slots = task.before + task.stop - 1, most = task.horizon ? task.horizon : slots;
-    if ((slots < most ? slots : most) > task.longest || task.low < 0 || task.low % PANEL)
+    const Size slots = args.before + args.stop - 1, most = args.horizon ? args.horizon : slots;
+    if ((slots < most ? slots : most) > args.longest || args.low < 0 || args.low % PANEL)
         return "a slot is farther away than the table of distances is long";
     return nullptr;
 }
 
-extern "C" const char *feedback_forward(const Task *task) {
-    if (const char *message = fault(*task)) return message;
-    if (task->stored != 1 && task->stored < task->stop) return "there is no memory for all steps";
-    if (task->scratch_size < task->wide + task->memory_wide) return "the scratch memory is too small";
-    in_threads(task->threads, [=](Size thread) {
-        Forward(*task, part_of(task->batch, task->threads, thread)).run();
+extern "C" const char *feedback_forward(const Args *args) {
+    if (const char *message = fault(*args)) return message;
+    if (args->stored != 1 && args->stored < args->stop) return "there is no memory for all steps";
+    if (args->scratch_size < args->wide + args->memory_wide) return "the scratch memory is too small";
+    in_threads(args->threads, [=](Size thread) {
+        Forward(*args, part_of(args->batch, args->threads, thread)).run();
     });
     return nullptr;
 }
 
 // The forward pass multiplies keys along time and values along features, the backward pass also the other way
 // round.
-extern "C" const char *feedback_transpose(const Task *task) {
-    if (task->before + task->stop > task->capacity) return "there are more slots than memory for them";
-    Size rows = task->before + task->stop;
-    in_threads(task->threads, [=](Size thread) {
-        Part pairs = part_of(task->heads * task->batch, task->threads, thread);
+extern "C" const char *feedback_transpose(const Args *args) {
+    if (args->before + args->stop > args->capacity) return "there are more slots than memory for them";
+    Size rows = args->before + args->stop;
+    in_threads(args->threads, [=](Size thread) {
+        Part pairs = part_of(args->heads * args->batch, args->threads, thread);
         for (Size pair = pairs.first; pair < pairs.first + pairs.count; pair++)
             for (Size j = 0; j < rows; j++) {
-                Size panel = (pair * task->capacity + j - j % PANEL) * task->head + j % PANEL;
-                Size row = (pair * task->capacity + j) * task->head_wide;
-                for (Size k = 0; k < task->head; k++) {
-                    task->keys_rows[row + k] = task->keys[panel + k * PANEL];
-                    task->values[panel + k * PANEL] = task->values_rows[row + k];
+                Size panel = (pair * args->capacity + j - j % PANEL) * args->head + j % PANEL;
+                Size row = (pair * args->capacity + j) * args->head_wide;
+                for (Size k = 0; k < args->head; k++) {
+                    args->keys_rows[row + k] = args->keys[panel + k * PANEL];
+                    args->values[panel + k * PANEL] = args->values_rows[row + k];
                 }
             }
     });
@@ -57,17 +57,17 @@ extern "C" const char *feedback_transpose(const Task *task) {
 
 // Chunks from the last to the first. All sequences must have passed before weight gradients are computed, and
 // these must be complete before the next chunk overwrites the buffers.
-extern "C" const char *feedback_backward(const Task *task) {
-    if (const char *message = fault(*task)) return message;
-    if (task->stored < task->stop || task->chunk < 1) return "there is no memory for all steps";
-    if (task->scratch_size < 3 * task->wide) return "the scratch memory is too small";
+extern "C" const char *feedback_backward(const Args *args) {
+    if (const char *message = fault(*args)) return message;
+    if (args->stored < args->stop || args->chunk < 1) return "there is no memory for all steps";
+    if (args->scratch_size < 3 * args->wide) return "the scratch memory is too small";
     std::atomic<Size> next{0};
-    in_crew(task->workers, [&](Crew &crew, Size thread) {
-        Size all = crew.number, threads = all < task->threads ? all : task->threads;
-        for (Size stop = task->stop, start; stop > task->start; stop = start) {
-            start = stop - task->start > task->chunk ? stop - task->chunk : task->start;
-            Chunk chunk{*task, start, stop};
-            if (thread < threads) Backward(chunk, part_of(task->batch, threads, thread)).run();
+    in_crew(args->workers, [&](Crew &crew, Size thread) {
+        Size all = crew.number, threads = all < args->threads ? all : args->threads;
+        for (Size stop = args->stop, start; stop > args->start; stop = start) {
+            start = stop - args->start > args->chunk ? stop - args->chunk : args->start;
+            Chunk chunk{*args, start, stop};
+            if (thread < threads) Backward(chunk, part_of(args->batch, threads, thread)).run();
             crew.meet();
             WeightGrads(chunk).run(next);
             crew.meet();
@@ -77,6 +77,6 @@ extern "C" const char *feedback_backward(const Task *task) {
     return nullptr;
 }
 
-// For Python, to allocate memory and to check that both declare the same `Task`.
+// For Python, to allocate memory and to check that both declare the same `Args`.
 extern "C" Size lanes() { return LANES; }
-extern "C" Size task_size() { return sizeof(Task); }
+extern "C" Size args_size() { return sizeof(Args); }

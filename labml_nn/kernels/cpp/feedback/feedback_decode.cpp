@@ -9,7 +9,7 @@
 #include "products.h"
 
 // A prime in the shapes below means that rows are padded with zeros; matrices are packed.
-struct Task {
+struct Args {
     Size batch, layers, width, wide, hidden, hidden_wide, memory_wide, vocab, vocab_wide;
     Size heads, head;
     Size capacity;        // slots that fit into keys and values
@@ -50,8 +50,8 @@ static void normalise(const float *x, float *y, Size width, double eps) {
 }
 
 struct Step {
-    const Task &task;
-    const Size batch = task.batch, width = task.width, wide = task.wide;
+    const Args &args;
+    const Size batch = args.batch, width = args.width, wide = args.wide;
 
     // [B, steps] times a packed matrix; `finish` takes each vector of results from its register.
     template <class Finish>
@@ -62,25 +62,25 @@ struct Step {
 
     // One head of one sequence. Its query is in `heads_out`, and is overwritten by its output.
     void attend(Size layer, Size head, Size sequence) const {
-        const Size first = task.own_slots ? task.end - task.own_slots[sequence] : task.first;
-        const Size seen = task.end - first, pair = sequence * task.heads + head;
-        const Size line = layer * task.heads + head;
-        float *query = task.heads_out + sequence * wide + head * task.head, *scores = task.scores;
-        const float *keys = task.keys + pair * task.head * task.capacity + first;
-        const float *values = task.values + (pair * task.capacity + first) * task.head;
-        const float *table = task.table + line * task.head * task.distance_capacity;
-        const float *bias = task.table_bias + line * task.distance_capacity;
-        table += task.distances - seen;
-        bias += task.distances - seen;
+        const Size first = args.own_slots ? args.end - args.own_slots[sequence] : args.first;
+        const Size seen = args.end - first, pair = sequence * args.heads + head;
+        const Size line = layer * args.heads + head;
+        float *query = args.heads_out + sequence * wide + head * args.head, *scores = args.scores;
+        const float *keys = args.keys + pair * args.head * args.capacity + first;
+        const float *values = args.values + (pair * args.capacity + first) * args.head;
+        const float *table = args.table + line * args.head * args.distance_capacity;
+        const float *bias = args.table_bias + line * args.distance_capacity;
+        table += args.distances - seen;
+        bias += args.distances - seen;
 
         // The query is multiplied with the sum of key and distance. A vector holds one feature of LANES slots,
         // and four vectors of scores are in registers.
         for (Size j = 0; j < seen; j += 4 * LANES) {
             Vec score[4];
             for (int v = 0; v < 4; v++) score[v] = load(bias + j + v * LANES);
-            for (Size k = 0; k < task.head; k++) {
-                const float *key = keys + k * task.capacity + j;
-                const float *distance = table + k * task.distance_capacity + j;
+            for (Size k = 0; k < args.head; k++) {
+                const float *key = keys + k * args.capacity + j;
+                const float *distance = table + k * args.distance_capacity + j;
                 for (int v = 0; v < 4; v++)
                     score[v] += all(query[k]) * (load(key + v * LANES) + load(distance + v * LANES));
             }
@@ -97,37 +97,37 @@ struct Step {
             total += weight;
         }
         const Vec share = all(1 / sum(total));
-        for (Size k = 0; k < task.head; k += LANES) {
+        for (Size k = 0; k < args.head; k += LANES) {
             Vec heads_out[1];
-            combine<1>(scores, values + k, task.head, LANES, seen, heads_out);
-            store_first(query + k, heads_out[0] * share, task.head - k);
+            combine<1>(scores, values + k, args.head, LANES, seen, heads_out);
+            store_first(query + k, heads_out[0] * share, args.head - k);
         }
     }
 
     void run_layer(Size layer) const {
-        float *x = task.x, *norm = task.norm, *heads_out = task.heads_out, *h = task.features;
-        const float *query_bias = task.query_bias + layer * wide;
-        const float *output_bias = task.output_bias + layer * wide;
-        const float *up_bias = task.up_bias + layer * task.hidden_wide;
-        const float *down_bias = task.down_bias + layer * wide;
+        float *x = args.x, *norm = args.norm, *heads_out = args.heads_out, *h = args.features;
+        const float *query_bias = args.query_bias + layer * wide;
+        const float *output_bias = args.output_bias + layer * wide;
+        const float *up_bias = args.up_bias + layer * args.hidden_wide;
+        const float *down_bias = args.down_bias + layer * wide;
 
-        for (Size b = 0; b < batch; b++) normalise(x + b * wide, norm + b * wide, width, task.eps);
-        weigh(norm, wide, task.query + layer * width * wide, width, wide,
+        for (Size b = 0; b < batch; b++) normalise(x + b * wide, norm + b * wide, width, args.eps);
+        weigh(norm, wide, args.query + layer * width * wide, width, wide,
               [&](Size b, Size c, Vec v) { store(heads_out + b * wide + c, v + load(query_bias + c)); });
-        for (Size head = 0; head < task.heads; head++)
+        for (Size head = 0; head < args.heads; head++)
             for (Size b = 0; b < batch; b++) attend(layer, head, b);
-        weigh(heads_out, wide, task.output + layer * width * wide, width, wide,
+        weigh(heads_out, wide, args.output + layer * width * wide, width, wide,
               [&](Size b, Size c, Vec v) {
                   float *to = x + b * wide + c;
                   store(to, load(to) + v + load(output_bias + c));
               });
 
-        for (Size b = 0; b < batch; b++) normalise(x + b * wide, norm + b * wide, width, task.eps);
-        weigh(norm, wide, task.up + layer * width * task.hidden_wide, width, task.hidden_wide,
+        for (Size b = 0; b < batch; b++) normalise(x + b * wide, norm + b * wide, width, args.eps);
+        weigh(norm, wide, args.up + layer * width * args.hidden_wide, width, args.hidden_wide,
               [&](Size b, Size c, Vec v) {
-                  store(h + b * task.hidden_wide + c, larger(v + load(up_bias + c), Vec{}));
+                  store(h + b * args.hidden_wide + c, larger(v + load(up_bias + c), Vec{}));
               });
-        weigh(h, task.hidden_wide, task.down + layer * task.hidden * wide, task.hidden, wide,
+        weigh(h, args.hidden_wide, args.down + layer * args.hidden * wide, args.hidden, wide,
               [&](Size b, Size c, Vec v) {
                   float *to = x + b * wide + c;
                   store(to, load(to) + v + load(down_bias + c));
@@ -136,30 +136,30 @@ struct Step {
 
     // Adds a layer's share to the memory vector.
     void memory_vector(Size layer) const {
-        const Vec share = all(task.shares[layer]);
+        const Vec share = all(args.shares[layer]);
         for (Size i = 0; i < batch * wide; i += LANES) {
-            Vec before = layer ? load(task.vector + i) : Vec{};
-            store(task.vector + i, before + load(task.x + i) * share);
+            Vec before = layer ? load(args.vector + i) : Vec{};
+            store(args.vector + i, before + load(args.x + i) * share);
         }
     }
 
     void write_slot() const {
-        float *row = task.features;
-        if (task.norm_memory)
+        float *row = args.features;
+        if (args.norm_memory)
             for (Size b = 0; b < batch; b++)
-                normalise(task.vector + b * wide, task.vector + b * wide, width, task.eps);
-        weigh(task.vector, wide, task.memory, width, task.memory_wide, [&](Size b, Size c, Vec v) {
-            store(row + b * task.memory_wide + c, v + load(task.memory_bias + c));
+                normalise(args.vector + b * wide, args.vector + b * wide, width, args.eps);
+        weigh(args.vector, wide, args.memory, width, args.memory_wide, [&](Size b, Size c, Vec v) {
+            store(row + b * args.memory_wide + c, v + load(args.memory_bias + c));
         });
-        for (Size head = 0; head < task.heads; head++)
+        for (Size head = 0; head < args.heads; head++)
             for (Size b = 0; b < batch; b++) {
-                const float *key = row + b * task.memory_wide + head * task.head;
+                const float *key = row + b * args.memory_wide + head * args.head;
                 const float *value = key + width;
-                const Size pair = b * task.heads + head;
-                float *keys = task.keys + pair * task.head * task.capacity + task.end;
-                float *values = task.values + (pair * task.capacity + task.end) * task.head;
-                for (Size k = 0; k < task.head; k++) {
-                    keys[k * task.capacity] = key[k];
+                const Size pair = b * args.heads + head;
+                float *keys = args.keys + pair * args.head * args.capacity + args.end;
+                float *values = args.values + (pair * args.capacity + args.end) * args.head;
+                for (Size k = 0; k < args.head; k++) {
+                    keys[k * args.capacity] = key[k];
                     values[k] = value[k];
                 }
             }
@@ -167,50 +167,50 @@ struct Step {
 
     void run() const {
         for (Size b = 0; b < batch; b++) {
-            const float *token = task.embed + task.tokens[b] * width;
-            float *x = task.x + b * wide;
-            for (Size c = 0; c < wide; c++) x[c] = c < width ? token[c] * (float)task.scale : 0;
+            const float *token = args.embed + args.tokens[b] * width;
+            float *x = args.x + b * wide;
+            for (Size c = 0; c < wide; c++) x[c] = c < width ? token[c] * (float)args.scale : 0;
         }
         memory_vector(0);
-        for (Size layer = 0; layer < task.layers; layer++) {
+        for (Size layer = 0; layer < args.layers; layer++) {
             run_layer(layer);
             memory_vector(layer + 1);
         }
         write_slot();
         for (Size b = 0; b < batch; b++)
-            normalise(task.x + b * wide, task.norm + b * wide, width, task.eps);
-        weigh(task.norm, wide, task.vocab_map, width, task.vocab_wide, [&](Size b, Size c, Vec v) {
-            store_first(task.logits + b * task.vocab + c, v + load(task.vocab_bias + c),
-                        task.vocab - c);
+            normalise(args.x + b * wide, args.norm + b * wide, width, args.eps);
+        weigh(args.norm, wide, args.vocab_map, width, args.vocab_wide, [&](Size b, Size c, Vec v) {
+            store_first(args.logits + b * args.vocab + c, v + load(args.vocab_bias + c),
+                        args.vocab - c);
         });
     }
 };
 
 // Every index above is below one of these sizes.
-static const char *fault(const Task &task) {
-    if (task.batch < 1 || task.layers < 1 || task.heads * task.head != task.width)
+static const char *fault(const Args &args) {
+    if (args.batch < 1 || args.layers < 1 || args.heads * args.head != args.width)
         return "the heads do not fill the features";
-    if (task.wide < task.width || task.hidden_wide < task.hidden || task.vocab_wide < task.vocab ||
-        task.memory_wide < 2 * task.width)
+    if (args.wide < args.width || args.hidden_wide < args.hidden || args.vocab_wide < args.vocab ||
+        args.memory_wide < 2 * args.width)
         return "padded rows are shorter than rows";
-    if (task.first < 0 || task.first >= task.end || task.end + LANES > task.capacity)
+    if (args.first < 0 || args.first >= args.end || args.end + LANES > args.capacity)
         return "the memory is full";
-    if (task.end - task.first > task.distances || task.distances + 4 * LANES > task.distance_capacity)
+    if (args.end - args.first > args.distances || args.distances + 4 * LANES > args.distance_capacity)
         return "a slot is farther away than the table of distances is long";
-    for (Size b = 0; b < task.batch; b++) {
-        if (task.tokens[b] < 0 || task.tokens[b] >= task.vocab) return "a token is not in the vocabulary";
-        if (!task.own_slots) continue;
-        if (task.own_slots[b] < 1 || task.own_slots[b] > task.end - task.first)
+    for (Size b = 0; b < args.batch; b++) {
+        if (args.tokens[b] < 0 || args.tokens[b] >= args.vocab) return "a token is not in the vocabulary";
+        if (!args.own_slots) continue;
+        if (args.own_slots[b] < 1 || args.own_slots[b] > args.end - args.first)
             return "a sequence has other slots than the memory";
     }
     return nullptr;
 }
 
-extern "C" const char *feedback_decode_run(const Task *task) {
-    if (const char *message = fault(*task)) return message;
-    Step{*task}.run();
+extern "C" const char *feedback_decode_run(const Args *args) {
+    if (const char *message = fault(*args)) return message;
+    Step{*args}.run();
     return nullptr;
 }
 
 extern "C" Size lanes() { return LANES; }
-extern "C" Size task_size() { return sizeof(Task); }
+extern "C" Size args_size() { return sizeof(Args); }

@@ -7,35 +7,35 @@
 #include <cmath>
 
 #include "products.h"
-#include "task.h"
+#include "args.h"
 
 // Mean 0, variance 1. Returns $1 / \sigma$.
-static inline float normalise(const float *x, float *to, const Task &task) {
+static inline float normalise(const float *x, float *to, const Args &args) {
     Vec sums = {}, squares = {};
-    for (Size i = 0; i < task.wide; i += LANES) sums += load(x + i);
-    Vec mean = total(sums) / float(task.width);
-    for (Size i = 0; i < task.wide; i += LANES) {
-        Vec centred = (load(x + i) - mean) * first_lanes(task.width - i);
+    for (Size i = 0; i < args.wide; i += LANES) sums += load(x + i);
+    Vec mean = total(sums) / float(args.width);
+    for (Size i = 0; i < args.wide; i += LANES) {
+        Vec centred = (load(x + i) - mean) * first_lanes(args.width - i);
         squares += centred * centred;
         store(to + i, centred);
     }
-    float rstd = 1.f / std::sqrt(sum(squares) / task.width + float(task.eps));
-    for (Size i = 0; i < task.wide; i += LANES) store(to + i, load(to + i) * rstd);
+    float rstd = 1.f / std::sqrt(sum(squares) / args.width + float(args.eps));
+    for (Size i = 0; i < args.wide; i += LANES) store(to + i, load(to + i) * rstd);
     return rstd;
 }
 
 // Adds the gradient of $x$ to `to`, given that of $\hat{x}$.
 static inline void add_normalise_backward(const float *gradient, const float *norm, float rstd,
-                                          float *to, const Task &task) {
+                                          float *to, const Args &args) {
     Vec sums = {}, along = {};
-    for (Size i = 0; i < task.wide; i += LANES) {
+    for (Size i = 0; i < args.wide; i += LANES) {
         sums += load(gradient + i);
         along += load(gradient + i) * load(norm + i);
     }
-    Vec mean = total(sums) / float(task.width), share = total(along) / float(task.width);
-    for (Size i = 0; i < task.wide; i += LANES) {
+    Vec mean = total(sums) / float(args.width), share = total(along) / float(args.width);
+    for (Size i = 0; i < args.wide; i += LANES) {
         Vec through = load(gradient + i) - mean - load(norm + i) * share;
-        add_to(to + i, through * rstd * first_lanes(task.width - i));
+        add_to(to + i, through * rstd * first_lanes(args.width - i));
     }
 }
 
@@ -61,22 +61,22 @@ static inline void softmax(float *scores, Size count) {
 // the window may begin inside one.
 
 // Scores of distances are one product for all sequences. Rows of `to` are `apart` numbers apart.
-static inline void score_distances(const Task &task, Size l, Size h, Window window, Left query,
+static inline void score_distances(const Args &args, Size l, Size h, Window window, Left query,
                                    Size sequences, float *to, Size apart) {
-    Size number = l * task.heads + h, near = task.longest - window.count;
-    const float *table = task.table + number * task.head * task.table_capacity + near;
-    const float *bias = task.table_bias + number * task.table_capacity + near;
+    Size number = l * args.heads + h, near = args.longest - window.count;
+    const float *table = args.table + number * args.head * args.table_capacity + near;
+    const float *bias = args.table_bias + number * args.table_capacity + near;
     to += window.lead;
-    product(query, {table, task.table_capacity, 1}, sequences, task.head,
+    product(query, {table, args.table_capacity, 1}, sequences, args.head,
             (window.count + LANES - 1) / LANES * LANES,
             [=](Size i, Size j, Vec c) { store(to + i * apart + j, c + load(bias + j)); });
 }
 
 // Dropout factors of the weights of one head of one sequence, from the window's first slot on, or null.
-static inline const float *weights_dropout(const Task &task, Size l, Size t, Size h, Size b) {
-    if (!task.drop_weights) return nullptr;
-    Size row = (task.pair(h, b) * task.steps() + t - task.start) * task.layers + l;
-    return task.drop_weights + row * task.drop_rows + Window(task, t).first - task.drop_low;
+static inline const float *weights_dropout(const Args &args, Size l, Size t, Size h, Size b) {
+    if (!args.drop_weights) return nullptr;
+    Size row = (args.pair(h, b) * args.steps() + t - args.start) * args.layers + l;
+    return args.drop_weights + row * args.drop_rows + Window(args, t).first - args.drop_low;
 }
 
 static inline void multiply(float *numbers, const float *factors, Size count) {
@@ -85,11 +85,11 @@ static inline void multiply(float *numbers, const float *factors, Size count) {
 }
 
 // $m_t$: the weighted sum of the outputs of all layers.
-static inline void memory_vector(const Task &task, Size t, Size b, float *to) {
-    for (Size i = 0; i < task.wide; i += LANES) {
+static inline void memory_vector(const Args &args, Size t, Size b, float *to) {
+    for (Size i = 0; i < args.wide; i += LANES) {
         Vec total = {};
-        for (Size l = 0; l <= task.layers; l++)
-            total += all(task.shares[l]) * load(task.x(t, l, b) + i);
+        for (Size l = 0; l <= args.layers; l++)
+            total += all(args.shares[l]) * load(args.x(t, l, b) + i);
         store(to + i, total);
     }
 }

@@ -10,16 +10,16 @@
 #include "chunk.h"
 
 struct WeightGrads {
-    const Task &task;
+    const Args &args;
     Chunk chunk;
     static constexpr Size STRIP = 4 * TALL;
 
-    explicit WeightGrads(const Chunk &chunk) : task(chunk.task), chunk(chunk) {}
+    explicit WeightGrads(const Chunk &chunk) : args(chunk.args), chunk(chunk) {}
 
     void run(std::atomic<Size> &next) {
-        Size width = strips(task.width), hidden = strips(task.hidden);
-        Size each = 3 * width + hidden + task.heads, of_layers = each * task.layers;
-        Size all = of_layers + strips(2 * task.width) + task.layers + 1;
+        Size width = strips(args.width), hidden = strips(args.hidden);
+        Size each = 3 * width + hidden + args.heads, of_layers = each * args.layers;
+        Size all = of_layers + strips(2 * args.width) + args.layers + 1;
         for (Size job; (job = next++) < all;) {
             if (job < of_layers) {
                 of_layer(job / each, job % each, width, hidden);
@@ -32,23 +32,23 @@ struct WeightGrads {
     static Size strips(Size rows) { return (rows + STRIP - 1) / STRIP; }
 
     void of_layer(Size l, Size job, Size width, Size hidden) {
-        Size wide = task.wide, hidden_wide = task.hidden_wide;
-        Size here = chunk.here(l, chunk.start, 0), kept = task.kept(l, chunk.start, 0);
-        Size square = l * task.width * wide;
+        Size wide = args.wide, hidden_wide = args.hidden_wide;
+        Size here = chunk.here(l, chunk.start, 0), kept = args.kept(l, chunk.start, 0);
+        Size square = l * args.width * wide;
         if (job < width) {
-            weight(job, task.width, task.grad_query + here * wide, wide, task.x_norm + here * wide,
-                   wide, task.sum_query + square, task.sum_query_bias + l * wide);
+            weight(job, args.width, args.grad_query + here * wide, wide, args.x_norm + here * wide,
+                   wide, args.sum_query + square, args.sum_query_bias + l * wide);
         } else if ((job -= width) < width) {
-            weight(job, task.width, task.grad_attended + here * wide, wide, task.heads_out + here * wide,
-                   wide, task.sum_output + square, task.sum_output_bias + l * wide);
+            weight(job, args.width, args.grad_attended + here * wide, wide, args.heads_out + here * wide,
+                   wide, args.sum_output + square, args.sum_output_bias + l * wide);
         } else if ((job -= width) < width) {
-            weight(job, task.width, task.grad_projected + here * wide, wide,
-                   task.features + kept * hidden_wide, hidden_wide,
-                   task.sum_down + l * task.width * hidden_wide, task.sum_down_bias + l * wide);
+            weight(job, args.width, args.grad_projected + here * wide, wide,
+                   args.features + kept * hidden_wide, hidden_wide,
+                   args.sum_down + l * args.width * hidden_wide, args.sum_down_bias + l * wide);
         } else if ((job -= width) < hidden) {
-            weight(job, task.hidden, task.grad_up + here * hidden_wide, hidden_wide,
-                   task.z_norm + here * wide, wide, task.sum_up + l * task.hidden * wide,
-                   task.sum_up_bias + l * hidden_wide);
+            weight(job, args.hidden, args.grad_up + here * hidden_wide, hidden_wide,
+                   args.z_norm + here * wide, wide, args.sum_up + l * args.hidden * wide,
+                   args.sum_up_bias + l * hidden_wide);
         } else {
             of_distances(l, job - hidden);
         }
@@ -59,7 +59,7 @@ struct WeightGrads {
                 float *sums, float *sum_bias) {
         Size first = job * STRIP;
         add_product({y + first, 1, apart}, {x, columns, 1}, rows_of(job, rows),
-                    chunk.steps() * task.batch, columns, {sums + first * columns, columns});
+                    chunk.steps() * args.batch, columns, {sums + first * columns, columns});
         if (job == 0) bias(y, apart, sum_bias);
     }
 
@@ -71,7 +71,7 @@ struct WeightGrads {
     void bias(const float *y, Size columns, float *to) {
         for (Size j = 0; j < columns; j += PANEL) {
             Vec sums[2] = {};
-            for (Size i = 0; i < chunk.steps() * task.batch; i++)
+            for (Size i = 0; i < chunk.steps() * args.batch; i++)
                 for (Size v = 0; v < 2; v++) sums[v] += load(y + i * columns + j + v * LANES);
             for (Size v = 0; v < 2; v++) add_to(to + j + v * LANES, sums[v]);
         }
@@ -80,28 +80,28 @@ struct WeightGrads {
     // At each step another slot is at distance d: in the table of scores, slot j of step t and slot j + 1 of
     // step t + 1. So with rows that are read one number longer than they are, columns are distances.
     void of_distances(Size l, Size h) {
-        Size rows = chunk.rows(), count = rows < task.longest ? rows : task.longest;
-        Size skip = task.longest - count, number = l * task.heads + h, width = task.head_wide;
+        Size rows = chunk.rows(), count = rows < args.longest ? rows : args.longest;
+        Size skip = args.longest - count, number = l * args.heads + h, width = args.head_wide;
         Size place = chunk.row(h, 0, l, chunk.start), next = chunk.pair(h, 1) - chunk.pair(h, 0);
-        const float *scores = task.grad_scores + place * task.row_capacity + chunk.old() - count;
-        float *to = task.sum_table + (number * task.longest + skip) * width;
-        add_product({scores, 1, task.row_capacity + 1}, {task.head_query + place * width, width, 1}, count,
+        const float *scores = args.grad_scores + place * args.row_capacity + chunk.old() - count;
+        float *to = args.sum_table + (number * args.longest + skip) * width;
+        add_product({scores, 1, args.row_capacity + 1}, {args.head_query + place * width, width, 1}, count,
                     chunk.steps(), width, {to, width},
-                    {task.batch, next * task.row_capacity, next * width});
+                    {args.batch, next * args.row_capacity, next * width});
 
-        float *to_bias = task.sum_table_bias + number * task.table_capacity + skip;
-        for (Size b = 0; b < task.batch; b++)
+        float *to_bias = args.sum_table_bias + number * args.table_capacity + skip;
+        for (Size b = 0; b < args.batch; b++)
             for (Size i = 0; i < chunk.steps(); i++) {
-                const float *row = scores + b * next * task.row_capacity + i * (task.row_capacity + 1);
+                const float *row = scores + b * next * args.row_capacity + i * (args.row_capacity + 1);
                 for (Size j = 0; j < count; j++) to_bias[j] += row[j];
             }
     }
 
     void of_memory(Size job) {
-        Size rows = strips(2 * task.width);
+        Size rows = strips(2 * args.width);
         if (job < rows) {
-            weight(job, 2 * task.width, task.grad_slots, task.memory_wide, task.vectors, task.wide,
-                   task.sum_memory, task.sum_memory_bias);
+            weight(job, 2 * args.width, args.grad_slots, args.memory_wide, args.vectors, args.wide,
+                   args.sum_memory, args.sum_memory_bias);
         } else {
             of_share(job - rows);
         }
@@ -109,12 +109,12 @@ struct WeightGrads {
 
     void of_share(Size l) {
         Vec sums = {};
-        const float *vector = task.grad_vectors;
+        const float *vector = args.grad_vectors;
         for (Size t = chunk.start; t < chunk.stop; t++) {
-            const float *x = task.x(t, l, 0);
-            for (Size i = 0; i < task.batch * task.wide; i += LANES, vector += LANES)
+            const float *x = args.x(t, l, 0);
+            for (Size i = 0; i < args.batch * args.wide; i += LANES, vector += LANES)
                 sums += load(x + i) * load(vector);
         }
-        task.sum_shares[l] += sum(sums);
+        args.sum_shares[l] += sum(sums);
     }
 };

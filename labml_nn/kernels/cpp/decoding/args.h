@@ -45,7 +45,7 @@ struct Layer {
 
 // The whole step. `position` is the number of tokens in the KV cache; `source_lengths` holds the
 // number of source positions of each sequence, or is null in a decoder-only model.
-struct Task {
+struct Args {
     Size batch, width, layers, position, norm_first;
     double scale;
     // Rows of the two tables; floats of `wide` for each sequence, and of `scores`.

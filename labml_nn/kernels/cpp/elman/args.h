@@ -2,7 +2,7 @@
 // =======================
 //
 // All memory is allocated in Python, and pointers are passed. The order of the fields is that of
-// `Task` in the [kernel's Python module](../../elman.py); each is 8 bytes wide.
+// `Args` in the [kernel's Python module](../../elman.py); each is 8 bytes wide.
 //
 // $T$ steps, $B$ sequences, $C$ input features, $N$ units. Rows are contiguous; where $C$ or $N$ is not
 // a multiple of a vector, the last vector of a row is loaded and stored in part.
@@ -10,7 +10,7 @@
 #pragma once
 #include "threads.h"
 
-struct Task {
+struct Args {
     // `threads` share the sequences, `workers` the rows and columns of large products. `width` is
     // $C$, `units` is $N$, `block` the number of steps for which $W x + b$ is computed at once.
     Size threads, workers, steps, batch, width, units, activation, block, scratch_size;

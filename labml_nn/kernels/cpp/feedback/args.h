@@ -2,7 +2,7 @@
 // =========
 //
 // Python allocates all memory and passes pointers. Nothing is allocated here, so nothing can fail. The order
-// of the fields is that of `Task` in [Python](../../feedback_cpp.py); each is 8 bytes wide.
+// of the fields is that of `Args` in [Python](../../feedback_cpp.py); each is 8 bytes wide.
 //
 // Letters of shapes: T steps, L layers, B sequences, C features, F hidden features, H heads, D features of a
 // head, S slots, n steps of a chunk. A prime means padded: C', F' and S' to a multiple of PANEL, D' of
@@ -11,7 +11,7 @@
 #pragma once
 #include "threads.h"
 
-struct Task {
+struct Args {
     // Sizes. `threads` share the sequences, `workers` the products at the end of a chunk.
     Size threads, workers, layers, batch, width, wide, hidden, hidden_wide, heads, head, head_wide;
     // Slots, S'; the longest window, the length of a row of its weights, and of a row of its distances.
@@ -83,9 +83,9 @@ struct Task {
 // The slots that a step attends to, and how many slots before them lie in the same panel.
 struct Window {
     Size first, count, lead;
-    Window(const Task &task, Size t) {
-        Size end = task.before + t;
-        first = task.horizon && end > task.horizon ? end - task.horizon : 0;
+    Window(const Args &args, Size t) {
+        Size end = args.before + t;
+        first = args.horizon && end > args.horizon ? end - args.horizon : 0;
         count = end - first;
         lead = first % PANEL;
     }
