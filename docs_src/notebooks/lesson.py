@@ -28,7 +28,13 @@ Assignment = ast.Assign | ast.AnnAssign
 #: Columns of the library's code.
 WIDTH = 88
 #: Modules whose names are removed, with the statements, decorators and annotations that use them.
-DROPPED = ("labml_nn.checks", "labml_nn.kernels", "labml_nn.reference", "jaxtyping")
+DROPPED = (
+    "labml_nn.checks",
+    "labml_nn.transformers.checks",
+    "labml_nn.kernels",
+    "labml_nn.reference",
+    "jaxtyping",
+)
 #: A docstring of a method stays in the code if it has fewer line breaks and no rich Markdown.
 _SHORT = 3
 _RICH = re.compile(r"^\s*(?:\* |\| |\$\$|```|#|>)|!\[", re.MULTILINE)

@@ -63,18 +63,20 @@ from torch import Tensor, nn
 from labml_nn.checks import (
     check_heads,
     check_lengths,
+    check_probability,
+    check_sizes,
+    check_state,
+    check_tokens,
+)
+from labml_nn.language_model import LanguageModel, LanguageModelConfig
+from labml_nn.transformers.checks import (
     check_padding_last,
     check_pairs,
     check_plain_targets,
-    check_probability,
-    check_sizes,
     check_special_tokens,
     check_start,
-    check_state,
-    check_tokens,
     no_source,
 )
-from labml_nn.language_model import LanguageModel, LanguageModelConfig
 from labml_nn.transformers.feed_forward import FeedForward
 from labml_nn.transformers.mha import KVCache, MultiHeadAttention
 from labml_nn.transformers.models import (

@@ -57,11 +57,11 @@ from torch import Tensor, nn
 
 from labml_nn.checks import (
     check_integer,
-    check_log_probabilities,
     check_probability,
     check_sizes,
     check_vocabulary,
 )
+from labml_nn.transformers.checks import check_log_probabilities
 
 
 class LabelSmoothingLoss(nn.Module):

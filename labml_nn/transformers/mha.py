@@ -298,14 +298,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from labml_nn.checks import (
-    check_attention,
-    check_attention_inputs,
-    check_bool,
-    check_mask,
-    check_sizes,
-)
+from labml_nn.checks import check_attention, check_bool, check_sizes
 from labml_nn.reference import Recorded, reference
+from labml_nn.transformers.checks import check_attention_inputs, check_mask
 
 __all__ = ["KVCache", "MultiHeadAttention", "PrepareForMultiHeadAttention"]
 

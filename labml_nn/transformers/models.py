@@ -283,10 +283,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from labml_nn.checks import (
+from labml_nn.checks import check_sizes
+from labml_nn.transformers.checks import (
     check_decoding,
     check_layer,
-    check_sizes,
     check_stack,
     check_targets,
     check_widths,

@@ -37,12 +37,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from labml_nn.checks import (
-    check_attention_inputs,
-    check_last_axes,
-    check_number,
-    check_sizes,
-)
+from labml_nn.checks import check_last_axes, check_number, check_sizes
+from labml_nn.transformers.checks import check_attention_inputs
 from labml_nn.transformers.mha import (
     KVCache,
     MultiHeadAttention,

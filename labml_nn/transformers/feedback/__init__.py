@@ -248,16 +248,13 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from labml_nn.checks import (
-    check_bool,
+from labml_nn.checks import check_bool, check_heads, check_sequence, check_sizes
+from labml_nn.reference import Recorded, reference
+from labml_nn.transformers.checks import (
     check_feedback_attention,
     check_feedback_layer,
-    check_heads,
     check_prototype,
-    check_sequence,
-    check_sizes,
 )
-from labml_nn.reference import Recorded, reference
 from labml_nn.transformers.feed_forward import FeedForward
 from labml_nn.transformers.feedback.stack import Stack
 from labml_nn.transformers.mha import PrepareForMultiHeadAttention
