@@ -75,6 +75,8 @@ SUBMODULES: set[type[nn.Module]] = {
 
 #: Triangles of more rows take too much memory to be kept.
 LARGE = 4096
+#: Up to so many features, training with one packed product is faster at any length.
+NARROW = 64
 
 
 def fused_attention(
@@ -368,10 +370,12 @@ def forward(
     causal = cache is None and is_causal(mask, len(query), len(key))
 
     # Concatenating the weights copies $3 C^2$ numbers, where each *position* takes
-    # $3 C^2$ multiplications. With fewer positions than features it is not worth it.
+    # $3 C^2$ multiplications. With fewer positions than features it is not worth it,
+    # except in training with few features, for the graph then has a single node.
+    width = query.shape[-1]
     is_packed = (
         query is key is value
-        and query.numel() > query.shape[-1] ** 2
+        and (query.numel() > width**2 or (width <= NARROW and torch.is_grad_enabled()))
         and _can_pack(parts, weights, biases)
     )
     if is_packed and cache is None and (causal or mask is None):
