@@ -5,6 +5,7 @@ import pytest
 import torch
 
 MODULE = "labml_nn.checks"
+OF_TRANSFORMERS = "labml_nn.transformers.checks"
 
 
 def ints(*shape):
@@ -56,7 +57,8 @@ TWO = {"lengths": ints(2), "max_len": 3}
     ],
 )
 def test_what_is_wrong_is_named(unhooked, check, arguments, error, message):
-    function = getattr(unhooked(MODULE), f"check_{check}")
+    of_transformers = check in ("log_probabilities", "attention_inputs")
+    function = getattr(unhooked(OF_TRANSFORMERS if of_transformers else MODULE), f"check_{check}")
     with pytest.raises(error, match=message):
         function(**arguments) if isinstance(arguments, dict) else function(*arguments)
 
