@@ -427,7 +427,7 @@ def project_packed(
     """
     bias = None if biases[0] is None else torch.cat(biases)  # type: ignore[arg-type]
     packed = F.linear(x, torch.cat(weights), bias)  # type: ignore[arg-type]
-    return packed.view(*x.shape[:2], 3, heads, -1).unbind(2)
+    return packed.view(*x.shape[:2], 3, heads, len(weights[0]) // heads).unbind(2)
 
 
 # All three have one size, and one dtype, because `cat` would convert others.
