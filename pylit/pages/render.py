@@ -307,6 +307,8 @@ def _environment(folders: tuple[Path, ...], stamp: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        # A build compiles the templates each time: what is folded takes longer than it saves.
+        optimized=False,
     )
     environment.filters["breakable"] = breakable
     environment.filters["short"] = _short

@@ -113,6 +113,9 @@ def highlight_block(code: str, language: str) -> str:
 
 def escape(text: str) -> str:
     """Text as HTML that a browser reads back unchanged."""
+    # Most of what is shown is a word.
+    if text.isalnum():
+        return text
     # A browser turns a plain carriage return into a line feed, and drops a null character.
     return html.escape(text, quote=False).replace("\r", "&#13;").replace("\0", "\u2400")
 
@@ -148,17 +151,20 @@ def _class(kind: _TokenType) -> str:
 def _lines(tokens: Tokens) -> Iterator[list[Piece]]:
     """The pieces of each line: neighbours of one class are one, across the blanks between them."""
     pieces: list[Piece] = []
+    last = ""
     for kind, value in tokens:
-        for number, text in enumerate(value.split("\n")):
-            if number:
+        first = True
+        for text in value.split("\n") if "\n" in value else (value,):
+            if not first:
                 yield pieces
-                pieces = []
-            last, before = pieces[-1] if pieces else ("", "")
+                pieces, last = [], ""
+            first = False
             name = _class(kind) if text and not text.isspace() else last
             if pieces and name == last:
-                pieces[-1] = name, before + text
+                pieces[-1] = name, pieces[-1][1] + text
             else:
                 pieces.append((name, text))
+                last = name
     yield pieces
 
 
