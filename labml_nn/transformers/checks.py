@@ -69,7 +69,7 @@ def check_mask(
         )
 
     def fits(mask: Tensor) -> bool:
-        axes = zip(mask.shape, allowed, strict=False)
+        axes = zip(mask.shape, allowed[: mask.dim()], strict=True)
         return mask.dim() in (3, 4) and all(size in known for size, known in axes)
 
     if not fits(mask):

@@ -442,7 +442,8 @@ def default_device(at: Subject) -> None:
 
 def autocast(at: Subject) -> None:
     at.is_rough = True
-    at.undo.enter_context(torch.autocast("cpu", torch.bfloat16))
+    # What is cast without gradients would be taken, before PyTorch 2.13, where there are some.
+    at.undo.enter_context(torch.autocast("cpu", torch.bfloat16, cache_enabled=False))
 
 
 class Louder(TorchFunctionMode):
