@@ -1,7 +1,10 @@
 """Two processes that learn what one learns, and what is said when they cannot."""
 
+import os
 import shutil
 import signal
+import subprocess
+import sys
 import time
 import warnings
 from pathlib import Path
@@ -78,19 +81,38 @@ def command(name, out, text, *more):
     return list(map(str, words))
 
 
-def test_a_command_in_two_processes(tmp_path, text_file, trained):
+def check_run_of_two(folder, said, alone):
     """The losses of one process, one set of files, and one process that talks."""
+    assert "parameters on 2 x cpu" in said
+    for once in ("a model with ", "6 updates in", "step 6: validation loss"):
+        assert said.count(once) == 1
+    runs = load_run(folder), load_run(alone)
+    for kind in ("train", "validation"):
+        losses = [[p[1] for p in run.result()["curve"][kind]] for run in runs]
+        assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+
+
+def test_a_command_in_two_processes(tmp_path, text_file, trained):
     words = command("elman", tmp_path / "run", text_file)
     children = start_two("command_line", *words, said=tmp_path / "said")
     assert codes(*children) == [0, 0]
     said = "".join((tmp_path / f"said{rank}").read_text() for rank in range(2))
-    assert "parameters on 2 x cpu" in said
-    for once in ("a model with ", "6 updates in", "step 6: validation loss"):
-        assert said.count(once) == 1
-    runs = load_run(tmp_path / "run"), load_run(trained("elman"))
-    for kind in ("train", "validation"):
-        losses = [[p[1] for p in run.result()["curve"][kind]] for run in runs]
-        assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+    check_run_of_two(tmp_path / "run", said, trained("elman"))
+
+
+@pytest.mark.sweep
+def test_torchrun(tmp_path, text_file, trained):
+    """As a user would start it."""
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    words = command("elman", tmp_path / "run", text_file)
+    child = subprocess.run(
+        [*torchrun, "--nproc-per-node", "2", "-m", "labml_nn", *words],
+        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(processes.ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert child.returncode == 0, child.stderr
+    check_run_of_two(tmp_path / "run", child.stdout + child.stderr, trained("elman"))
 
 
 def test_when_one_is_killed_the_other_ends_and_the_checkpoint_is_good(tmp_path, text_file):
