@@ -18,9 +18,12 @@ os.environ.setdefault("MKL_NUM_THREADS", "1")
 # No test reaches for the network: whoever needs a text has the plays of a package, or none.
 os.environ.setdefault("LABML_NN_OFFLINE", "1")
 
+import jaxtyping
 import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
+
+from pylit.site.pool import cores
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -40,6 +43,12 @@ def pytest_configure(config: pytest.Config) -> None:
     """Keep the compiler's debug log, hundreds of lines a graph, out of reports of failures."""
     if config.option.log_level is None:
         config.option.log_level = "WARNING"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than there are cores: tests wait, for a browser or for their children."""
+    return cores() + 1
 
 
 def _take_out() -> dict[str, ModuleType]:
@@ -76,6 +85,17 @@ def unhooked() -> Iterator[Callable[[str], ModuleType]]:
         HOOK = install_import_hook("labml_nn", "beartype.beartype")
 
 
+@pytest.fixture
+def shapes_unchecked() -> Iterator[None]:
+    """Leave out the comparison of shapes, which is half the time of a test of thousands of calls.
+
+    For comparisons of two ways to compute what other tests compute with the shapes checked.
+    """
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
 @pytest.fixture(scope="session")
 def required() -> Callable[..., str]:
     """Find a program; skip where it is missing. In CI that is a failure, or nobody would notice."""
@@ -92,12 +112,14 @@ def required() -> Callable[..., str]:
 
 @pytest.fixture(scope="session")
 def browser(required: Callable[..., str]) -> "Iterator[Browser]":
-    """Chromium, as Debian, Ubuntu and Google name it."""
+    """Chromium, as Debian, Ubuntu and Google name it; without a window it takes a fifth less."""
     from playwright.sync_api import sync_playwright
 
-    found = required("chromium", "chromium-browser", "google-chrome")
+    found = required("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
     flags = ["no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-sync"]
     flags += ["disable-background-networking", "disable-component-update"]
+    # Letters as wide as they are in a window: the shell, unlike it, moves them onto pixels.
+    flags += ["font-render-hinting=none"]
     with sync_playwright() as playwright:
         yield playwright.chromium.launch(
             executable_path=found, args=[f"--{flag}" for flag in flags]

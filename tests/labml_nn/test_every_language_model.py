@@ -138,6 +138,7 @@ def test_a_state_is_a_value(which):
     assert all(map(torch.equal, tensors_of(state), before))
 
 
+@pytest.mark.usefixtures("shapes_unchecked")
 @every
 @FEW
 @given(seed=st.integers(0, 99), t=st.integers(1, 11))
@@ -245,6 +246,7 @@ def recomputed(model, prompt, n, sampler, seed):
     return text[-n:], torch.stack(seen)
 
 
+@pytest.mark.usefixtures("shapes_unchecked")
 @pytest.mark.parametrize(
     ("which", "start_of"), in_turn(ALL, [(1, Temperature(4.0)), (2 * MAX_LEN + 1, Greedy())])
 )
@@ -300,6 +302,7 @@ def test_work_per_token_is_constant(which):
         assert len(slides) <= (0 if which.startswith("feedback") else n // max(window // 2, 1))
 
 
+@pytest.mark.usefixtures("shapes_unchecked")
 @pytest.mark.parametrize(("which", "stop"), in_turn(ALL, [[5, 8], ()]))
 def test_a_batch_is_generated_like_its_sequences(which, stop):
     model, prompt, lengths = make(which), some(9, 3), torch.tensor([1, 9, 6])
@@ -335,6 +338,7 @@ def test_saved_and_loaded_it_is_the_same(which, tmp_path):
     assert torch.equal(model.predict(prompt), other.predict(prompt))
 
 
+@pytest.mark.usefixtures("shapes_unchecked")
 @every
 def test_copies_and_pickles_compute_the_same_and_share_nothing(which):
     model, tokens, targets = make(which), some(5, 3), some(5, 3)

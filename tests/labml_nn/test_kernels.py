@@ -76,6 +76,7 @@ def weights(kernel: kernels.Kernel, module: nn.Module, mask: Tensor | None) -> d
     return {name: attn.clone() for name, attn in found.items()}
 
 
+@pytest.mark.usefixtures("shapes_unchecked")
 @pytest.mark.parametrize(("kernel", "case"), PAIRS)
 def test_kernel_equals_reference(kernel, case):
     """Outputs, gradients and the attention weights of the last call, which a copy has, too."""

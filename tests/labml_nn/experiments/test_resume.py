@@ -44,6 +44,7 @@ def check_equal(one, other):
     assert one.history.tokens == other.history.tokens
 
 
+@pytest.mark.usefixtures("shapes_unchecked")
 @pytest.mark.parametrize("name", MODELS)
 def test_the_run_that_goes_on_is_the_same(name, tmp_path):
     """With dropout, and interrupted where nothing else happens."""
@@ -61,6 +62,7 @@ def test_the_run_that_goes_on_is_the_same(name, tmp_path):
         assert both[0] == both[1]
 
 
+@pytest.mark.usefixtures("shapes_unchecked")
 @pytest.mark.parametrize(
     "changes",
     [

@@ -63,6 +63,7 @@ def compare(model, state, tokens, compiled=True) -> None:
         torch.testing.assert_close(got, logits[0], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.usefixtures("shapes_unchecked")
 @pytest.mark.parametrize(("choice", "batch"), in_turn(CHOICES, [1, 2, 7]))
 def test_logits_are_those_of_forward(choice, batch):
     model = gpt(**CHOICES[choice])
@@ -70,6 +71,7 @@ def test_logits_are_those_of_forward(choice, batch):
         compare(model, *read(model, length, batch))
 
 
+@pytest.mark.usefixtures("shapes_unchecked")
 @pytest.mark.parametrize("changes", [{}, {"positions": "learned", "norm_first": False}])
 def test_targets_are_those_of_forward(changes):
     """Four sources of different lengths; one is padding alone."""
