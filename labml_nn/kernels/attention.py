@@ -376,7 +376,7 @@ def forward(
     is_packed = (
         query is key is value
         and (query.numel() > width**2 or (width <= NARROW and torch.is_grad_enabled()))
-        and _can_pack(parts, weights, biases)
+        and _can_pack(parts, weights, biases, output[0])
     )
     if is_packed and cache is None and (causal or mask is None):
         return self_attention(module, causal, query, weights, biases, output)
@@ -430,17 +430,26 @@ def project_packed(
     return packed.view(*x.shape[:2], 3, heads, len(weights[0]) // heads).unbind(2)
 
 
-# All three have one size, and one dtype, because `cat` would convert others.
-def _can_pack(parts: Any, weights: Any, biases: Any) -> bool:
+# All three have one size, and one dtype, because `cat` would convert others; and no
+# weight is sparse, because the backward pass multiplies with them from the right.
+def _can_pack(parts: Any, weights: Any, biases: Any, w_o: Tensor) -> bool:
     q, k, v = parts
     w_q, w_k, w_v = weights
     b_q, b_k, b_v = biases
-    return bool(
+    if not (
         q.heads == k.heads == v.heads
         and q.d_k == k.d_k == v.d_k
         and w_q.shape == w_k.shape == w_v.shape
         and w_q.dtype == w_k.dtype == w_v.dtype
-        and (b_q is None) == (b_k is None) == (b_v is None)
+        and w_q.layout is w_k.layout is w_v.layout is w_o.layout is torch.strided
+    ):
+        return False
+    if b_q is None or b_k is None or b_v is None:
+        return b_q is b_k is b_v
+    return bool(
+        w_q.shape[:1] == b_q.shape == b_k.shape == b_v.shape
+        and b_q.dtype == b_k.dtype == b_v.dtype
+        and b_q.layout is b_k.layout is b_v.layout is torch.strided
     )
 
 

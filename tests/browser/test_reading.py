@@ -40,10 +40,8 @@ def test_the_three_layouts(visit: Open):
 @pytest.mark.parametrize("width", swept([1024, 1440], 1440))
 @pytest.mark.parametrize("url", swept(LESSONS, *LESSONS[:5]))
 def test_every_note_begins_beside_its_code(url: str, width: int, visit: Open):
+    # At the head of a page nothing sticks.
     page = visit(url, width).page
-    # In a window as tall as the page nothing sticks.
-    height = page.evaluate("document.documentElement.scrollHeight")
-    page.set_viewport_size({"width": width, "height": height})
     distances = page.locator(".s:not(.wide):has(> .d > *):has(> .c .n)").evaluate_all(
         """sections => sections.map(section =>
           section.querySelector(".n").getBoundingClientRect().top

@@ -391,7 +391,8 @@ def test_the_stops_of_the_lessons(url: str, width: int, theme: str, visit: Open)
         assert page.locator("[aria-current=step].n").count() == 1
         assert page.locator("#replay .line.ran").first.is_visible()
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert violations(window, "#replay") == []
+    # The panels are alike: axe looks at a small dark one and a large light one.
+    assert url not in LESSONS[:2] or violations(window, "#replay") == []
 
 
 def test_stops_by_name_wherever_the_focus_is(visit: Open):

@@ -200,6 +200,26 @@ def test_activation_functions_of_the_user(monkeypatch):
     assert_as_reference(partial(decode, model, **texts()))
 
 
+def test_projections_that_cannot_be_joined():
+    """Biases of other dtypes or lengths, which PyTorch would join, and a sparse weight."""
+    for path, value in {
+        "query.linear": {"bias": torch.randn(C, dtype=torch.bfloat16)},
+        "key.linear": {"bias": torch.randn(1)},
+        "value.linear": {"weight": torch.randn(C, C).to_sparse()},
+        "output": {"weight": torch.randn(C, C).to_sparse()},
+    }.items():
+        attention, x = MultiHeadAttention(H, C, 0.0), torch.randn(9, B, C, requires_grad=True)
+        part = attention.get_submodule(path)
+        for name, tensor in value.items():
+            setattr(part, name, nn.Parameter(tensor))
+
+        def gradient(attention=attention, x=x):
+            with torch.enable_grad():
+                return torch.autograd.grad(attention(query=x, key=x, value=x).square().sum(), x)
+
+        assert_as_reference(gradient)
+
+
 # Gradients.
 @pytest.mark.parametrize("name", SMALL)
 def test_a_penalty_on_gradients_can_be_trained(name):
