@@ -50,15 +50,13 @@ _TRANSPARENT = (
     r"|(?:over|under)set|stackrel)(?![A-Za-z])"
 )
 _ARGUMENT = rf"(?:{_GROUP}|{_WRAPPER}{_SPACE}{_GROUP}|\\[A-Za-z]+|\\.|[^\s{{}}])"
-_ATOM = re.compile(
-    rf"""{_SPACE}(?P<core>{_WRAPPER}{_SPACE}(?P<argument>{_ARGUMENT})
+# These two are compiled when they are first used, for few packages have tables of symbols.
+_ATOM = rf"""{_SPACE}(?P<core>{_WRAPPER}{_SPACE}(?P<argument>{_ARGUMENT})
     |{_TRANSPARENT}(?:{_SPACE}\[[^]]*\])?(?:{_SPACE}[^\s{{}}\\]){{0,2}}
     |\\\\(?:{_SPACE}\[[^]]*\])?
     |\\[A-Za-z]+(?:{_SPACE}{_GROUP})*|\\.|[0-9]+|.)
-    (?P<scripts>(?:{_SPACE}(?:'|[_^]{_SPACE}{_ARGUMENT}))*)""".replace("\n    ", ""),
-    re.DOTALL,
-)
-_SCRIPT = re.compile(rf"'|([_^]){_SPACE}({_ARGUMENT})", re.DOTALL)
+    (?P<scripts>(?:{_SPACE}(?:'|[_^]{_SPACE}{_ARGUMENT}))*)""".replace("\n    ", "")
+_SCRIPT = rf"'|([_^]){_SPACE}({_ARGUMENT})"
 
 
 #: Operators have space around them; formulas above and below them are read as well.
@@ -191,13 +189,14 @@ def _atoms(tex: str) -> list[Atom]:
 
 
 def _read(tex: str, start: int, stop: int) -> Iterator[Atom]:
-    for match in _ATOM.finditer(tex, start, stop):
+    an_atom, a_script = re.compile(_ATOM, re.DOTALL), re.compile(_SCRIPT, re.DOTALL)
+    for match in an_atom.finditer(tex, start, stop):
         core = _tokens(match["core"])
         if match["argument"]:
             core = core[0], *_tokens(match["argument"])
         primes = 0
         scripts: dict[str, Tokens] = {"_": (), "^": ()}
-        for script in _SCRIPT.finditer(tex, *match.span("scripts")):
+        for script in a_script.finditer(tex, *match.span("scripts")):
             mark, argument = script.groups()
             if not mark:
                 primes += 1
