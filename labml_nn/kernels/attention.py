@@ -3,7 +3,7 @@ r"""
 title: Fused attention
 summary: >
   Kernels for multi-head attention: one call of PyTorch's fused attention in place of
-  scores, softmax and average, and one product in place of three projections.
+  scores, softmax and average, and in training one node in place of a layer's graph.
 paper: https://arxiv.org/abs/2205.14135
 ---
 
@@ -75,7 +75,7 @@ SUBMODULES: set[type[nn.Module]] = {
 
 #: Triangles of more rows take too much memory to be kept.
 LARGE = 4096
-#: Up to so many features, training with one packed product is faster at any length.
+#: Up to so many features, training as one node of the graph is faster at any length.
 NARROW = 64
 
 
@@ -368,24 +368,20 @@ def forward(
         return Declined("a weight was replaced by a tensor that is no parameter")
     weights, biases = (w_q, w_k, w_v), (b_q, b_k, b_v)
     causal = cache is None and is_causal(mask, len(query), len(key))
-
-    # Concatenating the weights copies $3 C^2$ numbers, where each *position* takes
-    # $3 C^2$ multiplications. With fewer positions than features it is not worth it,
-    # except in training with few features, for the graph then has a single node.
-    width = query.shape[-1]
-    is_packed = (
+    sizes = _sizes(parts[0]), _sizes(parts[1]), _sizes(parts[2])
+    tensors = query, *weights, *biases, *output
+    if (
         query is key is value
-        and (query.numel() > width**2 or (width <= NARROW and torch.is_grad_enabled()))
-        and _can_pack(parts, weights, biases, output[0])
-    )
-    if is_packed and cache is None and (causal or mask is None):
-        return self_attention(module, causal, query, weights, biases, output)
-    if is_packed:
-        q, k, v = project_packed(query, weights, biases, parts[0].heads)
-    else:
-        q = torch.unflatten(F.linear(query, w_q, b_q), -1, _sizes(parts[0]))
-        k = torch.unflatten(F.linear(key, w_k, b_k), -1, _sizes(parts[1]))
-        v = torch.unflatten(F.linear(value, w_v, b_v), -1, _sizes(parts[2]))
+        and cache is None
+        and (causal or mask is None)
+        and _is_one_node(module, causal, sizes, tensors)
+    ):
+        flat = SelfAttention.apply(module, causal, sizes[0], *tensors)  # type: ignore[no-untyped-call]
+        return flat.view(*query.shape[:2], -1)
+
+    q = torch.unflatten(F.linear(query, w_q, b_q), -1, sizes[0])
+    k = torch.unflatten(F.linear(key, w_k, b_k), -1, sizes[1])
+    v = torch.unflatten(F.linear(value, w_v, b_v), -1, sizes[2])
     if cache is not None:
         k, v = cache.append(k, v)
         causal = is_causal(mask, len(q), len(k))
@@ -410,75 +406,54 @@ def _sizes(part: Any) -> tuple[int, int]:
     return part.heads, part.d_k
 
 
-def project_packed(
-    x: Float[Tensor, "T B C"],
-    weights: Sequence[Tensor],
-    biases: Sequence[Tensor | None],
-    heads: int,
-) -> tuple[Tensor, ...]:
-    r"""
-    ## One product for three projections
-
-    In self-attention queries, keys and values are computed from the same input:
-
-    $$x \, [W^Q, W^K, W^V] = [x W^Q, \; x W^K, \; x W^V]$$
-
-    Returns each of the three as `[T, B, H, D]`.
-    """
-    bias = None if biases[0] is None else torch.cat(biases)  # type: ignore[arg-type]
-    packed = F.linear(x, torch.cat(weights), bias)  # type: ignore[arg-type]
-    return packed.view(*x.shape[:2], 3, heads, len(weights[0]) // heads).unbind(2)
+# Where gradients are needed, and PyTorch would choose its fused attention on a CPU, a
+# layer of self-attention is [one node of the graph](#SelfAttention). The backward pass
+# of the node joins the weights, which copies $3 C^2$ numbers, where each *position*
+# takes $3 C^2$ multiplications. With fewer positions than features it is not worth it,
+# unless the features are few.
+def _is_one_node(module: Any, causal: bool, sizes: Any, tensors: Any) -> bool:
+    if not torch.is_grad_enabled():
+        return False
+    x, *parameters = tensors
+    width = x.shape[-1]
+    if x.numel() <= width**2 and width > NARROW:
+        return False
+    if all(each is None or not each.requires_grad for each in tensors):
+        return False
+    drop = module.dropout.p if module.dropout.training else 0.0
+    some = x.unsqueeze(0)  # has all that the choice depends on
+    return (
+        sizes[0] == sizes[1] == sizes[2]
+        and _can_join(*parameters)
+        and bool(_is_fused(some, some, some, None, drop, causal, scale=module.scale))
+    )
 
 
 # All three have one size, and one dtype, because `cat` would convert others; and no
 # weight is sparse, because the backward pass multiplies with them from the right.
-def _can_pack(parts: Any, weights: Any, biases: Any, w_o: Tensor) -> bool:
-    q, k, v = parts
-    w_q, w_k, w_v = weights
-    b_q, b_k, b_v = biases
+def _can_join(
+    w_q: Tensor,
+    w_k: Tensor,
+    w_v: Tensor,
+    b_q: Tensor | None,
+    b_k: Tensor | None,
+    b_v: Tensor | None,
+    w_o: Tensor,
+    _: Tensor | None,
+) -> bool:
     if not (
-        q.heads == k.heads == v.heads
-        and q.d_k == k.d_k == v.d_k
-        and w_q.shape == w_k.shape == w_v.shape
+        w_q.shape == w_k.shape == w_v.shape
         and w_q.dtype == w_k.dtype == w_v.dtype
         and w_q.layout is w_k.layout is w_v.layout is w_o.layout is torch.strided
     ):
         return False
     if b_q is None or b_k is None or b_v is None:
         return b_q is b_k is b_v
-    return bool(
+    return (
         w_q.shape[:1] == b_q.shape == b_k.shape == b_v.shape
         and b_q.dtype == b_k.dtype == b_v.dtype
         and b_q.layout is b_k.layout is b_v.layout is torch.strided
     )
-
-
-def self_attention(
-    module: MultiHeadAttention,
-    causal: bool,
-    x: Float[Tensor, "T B C"],
-    weights: Sequence[Tensor],
-    biases: Sequence[Tensor | None],
-    output: Sequence[Tensor | None],
-) -> Float[Tensor, "T B C"]:
-    """
-    ## Self-attention without a mask, or with a causal one
-
-    Where gradients are needed and PyTorch would choose its fused attention on a CPU,
-    the layer is [one node of the graph](#SelfAttention).
-    """
-    if torch.is_grad_enabled():
-        tensors = x, *weights, *biases, *output
-        if any(each is not None and each.requires_grad for each in tensors):
-            drop = module.dropout.p if module.dropout.training else 0.0
-            some = x.unsqueeze(0)  # has all that the choice depends on
-            if _is_fused(some, some, some, None, drop, causal, scale=module.scale):
-                flat = SelfAttention.apply(module, causal, *tensors)  # type: ignore[no-untyped-call]
-                return flat.view(*x.shape[:2], -1)  # type: ignore[no-any-return]
-    q, k, v = project_packed(x, weights, biases, module.query.heads)
-    averages = fused_attention(module, q, k, v, causal=causal)
-    record(module, q, k, None, causal)
-    return F.linear(averages.flatten(-2), *output)  # type: ignore[arg-type]
 
 
 class SelfAttention(torch.autograd.Function):
@@ -487,8 +462,9 @@ class SelfAttention(torch.autograd.Function):
 
     Autograd records each operation of a layer, and the backward pass calls the
     derivatives one by one. With short sequences that takes longer than some of the
-    products. Here the whole layer is one operation. Its backward pass treats the three
-    projections as one, $W = [W^Q, W^K, W^V]$:
+    products. Here the whole layer is one operation, for self-attention without a mask
+    or with a causal one. Its backward pass treats the three projections as one,
+    $W = [W^Q, W^K, W^V]$:
 
     $$\delta_x = \delta_{[q, k, v]} \, W^\top, \qquad
         \delta_W = x^\top \, \delta_{[q, k, v]}$$
@@ -499,18 +475,22 @@ class SelfAttention(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, module: MultiHeadAttention, causal: bool, x: Tensor, *parameters: Any
+        ctx: Any,
+        module: MultiHeadAttention,
+        causal: bool,
+        sizes: tuple[int, int],
+        x: Tensor,
+        *parameters: Any,
     ) -> Tensor:
-        weights, biases, output = parameters[:3], parameters[3:6], parameters[6:]
-        ctx.heads, ctx.causal, ctx.scale = module.query.heads, causal, module.scale
-        q, k, v = project_packed(x, weights, biases, ctx.heads)
+        ctx.sizes, ctx.causal, ctx.scale = sizes, causal, module.scale
+        q, k, v = _projections(x, parameters, sizes)
         record(module, q, k, None, causal)
         q, k, v = [each.permute(1, 2, 0, 3) for each in (q, k, v)]
         fused = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
         averages, logsumexp = fused(q, k, v, 0.0, causal, scale=ctx.scale)
         joined = averages.permute(2, 0, 1, 3).flatten(-2).flatten(0, 1)
         ctx.save_for_backward(q, k, v, averages, logsumexp, joined, x, *parameters)
-        return F.linear(joined, *output)
+        return F.linear(joined, *parameters[6:])
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -521,12 +501,12 @@ class SelfAttention(torch.autograd.Function):
         """
         q, k, v, averages, logsumexp, joined, *inputs = ctx.saved_tensors
         if torch.is_grad_enabled():
-            return None, None, *_recorded(ctx, grad, *inputs)
+            return None, None, None, *_recorded(ctx, grad, *inputs)
         x, w_q, w_k, w_v, *_, w_o, _ = inputs
-        _, _, needs_x, *needs = ctx.needs_input_grad
+        _, _, _, needs_x, *needs = ctx.needs_input_grad
 
         back = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
-        grad_averages = (grad @ w_o).view(*x.shape[:2], ctx.heads, -1)
+        grad_averages = (grad @ w_o).view(*x.shape[:2], *ctx.sizes)
         grads = back(
             *(grad_averages.permute(1, 2, 0, 3), q, k, v, averages, logsumexp),
             *(0.0, ctx.causal),
@@ -546,18 +526,24 @@ class SelfAttention(torch.autograd.Function):
             grad_b = packed.sum(0).chunk(3)
         grad_w_o = grad.t() @ joined if needs[6] else None
         grad_b_o = grad.sum(0) if needs[7] else None
-        return None, None, grad_x, *grad_w, *grad_b, grad_w_o, grad_b_o
+        return None, None, None, grad_x, *grad_w, *grad_b, grad_w_o, grad_b_o
+
+
+# Queries, keys and values of the same positions, with three weights and three biases.
+def _projections(x: Tensor, parameters: Any, sizes: tuple[int, int]) -> list[Tensor]:
+    pairs = zip(parameters[:3], parameters[3:6], strict=True)
+    return [torch.unflatten(F.linear(x, *pair), -1, sizes) for pair in pairs]
 
 
 # Views of the inputs keep apart what two projections share.
 def _recorded(ctx: Any, grad: Tensor, *inputs: Tensor | None) -> list[Tensor | None]:
     views: list[Any] = [None if each is None else each.view_as(each) for each in inputs]
-    x, w_q, w_k, w_v, b_q, b_k, b_v, w_o, b_o = views
-    qkv = project_packed(x, (w_q, w_k, w_v), (b_q, b_k, b_v), ctx.heads)
+    x, *parameters = views
+    qkv = _projections(x, parameters, ctx.sizes)
     q, k, v = [each.permute(1, 2, 0, 3) for each in qkv]
     averages = FusedAttention.apply(q, k, v, None, ctx.causal, ctx.scale)  # type: ignore[no-untyped-call]
     joined = averages.permute(2, 0, 1, 3).flatten(-2).flatten(0, 1)
-    result = F.linear(joined, w_o, b_o)
+    result = F.linear(joined, *parameters[6:])
     needed = [each for each in views if each is not None and each.requires_grad]
     found = iter(torch.autograd.grad(result, needed, grad, create_graph=True))
     return [
