@@ -51,7 +51,7 @@ live.panel.fill = (panel) => {
       for (let t = 1; t < n; t++) sum += t - d >= 0 ? weight(t, t - d) : 0;
       return sum / Math.max(1, n - 1);
     };
-    distances.set([1, 2, 3, 4, 5, 6, 8, 12].map((d) => [_("{0} back", d), mean(d)]));
+    distances.set([1, 2, 3, 4, 6, 8, 12].map((d) => [_("{0} back", d), mean(d)]));
     layers.set([...read[0].shares].map((share, l) => [l ? _("layer {0}", l) : _("embedding"), share]));
     next.set(live.softmax(read[at].logits));
     loss.textContent = _("With a horizon of {0} the loss of this text is {1} nats per character.", horizon, live.loss_of(tokens.slice(0, n), read).toFixed(2));
