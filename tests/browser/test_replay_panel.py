@@ -108,7 +108,7 @@ def test_it_is_loaded_when_it_is_asked_for_from_a_disk(site: Path, visit: Open):
 
     assert not loaded()
     window.page.locator(".replay-start").press("Enter")
-    expect(window.page.get_by_role("region")).to_be_visible()
+    expect(window.page.locator("#replay")).to_be_visible()
     assert len(loaded()) == 3 and {"replay.js", "replay.css"} < loaded()
 
 

@@ -100,13 +100,13 @@ def test_logits_are_those_of_torch(name, texts, page):
         assert difference(page, name, name, tokens, expected, source) < 1e-3
 
 
-@pytest.mark.parametrize(("name", "kind"), poems.MODELS.items())
-def test_logits_of_the_chinese_models_are_those_of_torch(name, kind, page):
-    model, vocabulary = model_as_delivered(name, kind)
+@pytest.mark.parametrize("name", swept(poems.MODELS, "tang_lstm"))
+def test_logits_of_the_chinese_models_are_those_of_torch(name, page):
+    model, vocabulary = model_as_delivered(name, poems.MODELS[name])
     tokens = vocabulary.encode((POEM * 3)[:90]).tolist()
     with torch.no_grad():
         expected = model(torch.tensor(tokens)[:, None])[0][:, 0]
-    assert difference(page, name, kind, tokens, expected) < 1e-3
+    assert difference(page, name, poems.MODELS[name], tokens, expected) < 1e-3
 
 
 @pytest.mark.parametrize("name", ["delta_net", "tang_delta_net"])
