@@ -33,7 +33,7 @@ settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
 # From here on, importing labml_nn decorates every annotated function: each call in each test
-# compares real shapes and dtypes with the declared ones.
+# compares real shapes and dtypes with the declared ones, unless it takes `shapes_unchecked`.
 HOOK = install_import_hook("labml_nn", "beartype.beartype")
 
 _UNHOOKED: dict[str, ModuleType] = {}
